@@ -1,0 +1,24 @@
+"""The little that a scheduler knows of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Prompt:
+    """One request as the scheduler sees it.
+
+    `tokens` is an estimate (UTF-8 bytes / 4, rounded up) or, with a tokenizer or a token-id prompt, exact.
+    `fingerprint` holds one chained 64-bit hash per block of the ladder, shallowest first; equal hashes at equal
+    depth mean equal prefixes. `max_tokens` is None when the client set no cap.
+    """
+
+    tokens: int = 0
+    fingerprint: Sequence[int] = ()
+    model: str | None = None
+    stream: bool = False
+    max_tokens: int | None = None
+    request_id: str | None = None
+    session_id: str | None = None

@@ -1,0 +1,81 @@
+"""A worker as the scheduler sees it: who it is, what it carries, what it last reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["mixed", "prefill", "decode"]
+
+
+class Load:
+    """What open leases hold on one worker. Only the ledger changes it; everybody may read it."""
+
+    __slots__ = ("active_tokens", "pending_prefill_tokens", "running_requests")
+
+    def __init__(self) -> None:
+        self.running_requests = 0
+        self.pending_prefill_tokens = 0
+        self.active_tokens = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"Load(running_requests={self.running_requests}, "
+            f"pending_prefill_tokens={self.pending_prefill_tokens}, active_tokens={self.active_tokens})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What an engine's own metrics said at the last poll. The poller drops a report that is too old."""
+
+    running_requests: float
+    waiting_requests: float
+    free_kv_blocks: float | None = None
+    kv_cache_tokens: int | None = None
+
+
+class Worker:
+    """The scheduler's record of one engine endpoint. It outlives its removal until its last lease is back.
+
+    `cache_tokens` bounds what the prefix index believes of this worker, in tokens.
+    """
+
+    __slots__ = ("cache_tokens", "candidate", "id", "load", "report", "role", "url", "__weakref__")
+
+    def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
+        self.id = worker_id
+        self.url = url
+        self.role: Role = role
+        self.cache_tokens = cache_tokens
+        self.load = Load()
+        self.report: EngineReport | None = None
+        self.candidate = Candidate(self)
+
+    def __repr__(self) -> str:
+        return f"Worker({self.id!r}, role={self.role!r}, {self.load!r})"
+
+
+class Candidate:
+    """One row that a policy sees. Kept per worker and reused; `matched_tokens` is filled for each decision."""
+
+    __slots__ = ("load", "matched_tokens", "worker")
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.load = worker.load
+        self.matched_tokens = 0
+
+    @property
+    def report(self) -> EngineReport | None:
+        """The engine's own figures, or None when none are fresh."""
+        return self.worker.report
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The routable workers of one role (and model), as policies see them. Rebuilt when the fleet changes."""
+
+    role: Role
+    candidates: Sequence[Candidate] = ()
