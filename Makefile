@@ -1,0 +1,52 @@
+# `make demo` and `make test` are all that a fresh machine with Python 3.11+ and make needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+ARGS ?=
+
+.PHONY: help demo test test-vllm lint format docs bench clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.run-installed ## four simulated engines, two policies, one table
+	@$(BIN)/warmroute demo $(ARGS)
+
+test: $(VENV)/.dev-installed ## the whole suite
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+
+test-vllm: $(VENV)/.dev-installed ## real vLLM engines (needs WARMROUTE_VLLM_KIT and WARMROUTE_VLLM_DIR)
+	$(BIN)/pytest -m vllm -s --timeout 900 tests/vllm $(ARGS)
+
+lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m docs.generate --check
+
+format: $(VENV)/.dev-installed ## fix what ruff can fix
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: $(VENV)/.dev-installed ## write the generated reference pages
+	$(BIN)/python -m docs.generate
+
+bench: $(VENV)/.dev-installed ## CPU per request beside sglang-router, memory, selection time
+	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
+
+clean: ## remove the environments and caches
+	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "could not make a virtual environment; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.run-installed: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev-installed: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[dev,tokenizer]'
+	@touch $@ $(VENV)/.run-installed
