@@ -1,1 +1,1 @@
-"""TODO"""
+"""What the router tells about itself: metrics, the statistics line, logs."""
