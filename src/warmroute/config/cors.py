@@ -1,25 +1,37 @@
-"""Which browser origins may call the router. The pure rule; the control app and the gateway both follow it."""
+"""Which browser origins may read an answer (the CORS protocol of the WHATWG Fetch standard).
+
+Pure, so that the inference path and the control application follow one rule.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
-# What a script of another origin may read besides the safelisted headers.
-EXPOSED_HEADERS = ("x-request-id", "x-router-worker-url")
-PREFLIGHT_MAX_AGE_SECONDS = 3600
+ANY = "*"
+ALLOWED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
+# Beyond the headers that every browser exposes anyway.
+EXPOSED_HEADERS = ("X-Request-Id", "X-Router-Worker-URL", "Retry-After")
 
 
-def cors_headers(allowed_origins: Collection[str], origin: bytes | None) -> list[tuple[bytes, bytes]]:
-    """The response headers that let `origin` (the request's Origin header) read an answer.
+def allow_origin(origins: Sequence[str], origin: str) -> str | None:
+    """The value of Access-Control-Allow-Origin for a request from `origin`; None: send no CORS headers."""
+    if not origin:
+        return None
+    if ANY in origins:
+        return ANY
+    return origin if origin in origins else None
 
-    An answer that names an origin varies with it, and so does one that was given to none; with `*` it does not.
-    Empty when CORS is off (no allowed origins) or the request has no Origin header. Credentials are never allowed.
-    """
-    if not allowed_origins or origin is None:
+
+def response_headers(origins: Sequence[str], origin: str) -> list[tuple[str, str]]:
+    """The CORS headers of an answer other than a preflight's; empty when `origin` may not read it."""
+    allowed = allow_origin(origins, origin)
+    if allowed is None:
         return []
-    exposed = (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode())
-    if "*" in allowed_origins:
-        return [(b"access-control-allow-origin", b"*"), exposed]
-    if origin.decode("latin-1") in allowed_origins:
-        return [(b"access-control-allow-origin", origin), exposed, (b"vary", b"Origin")]
-    return [(b"vary", b"Origin")]
+    headers = [
+        ("Access-Control-Allow-Origin", allowed),
+        ("Access-Control-Expose-Headers", ", ".join(EXPOSED_HEADERS)),
+    ]
+    if allowed != ANY:
+        # A cache must not hand this answer to another origin.
+        headers.append(("Vary", "Origin"))
+    return headers

@@ -6,11 +6,31 @@ Unlike that router, an explicit 0 means 0.
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from warmroute.config.values import comma_list, http_url, lower_case, not_supported, worker_urls
 
 Role = Literal["mixed", "prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagName:
+    """The option's name on the command line (and in its variable) where its key alone would be ambiguous."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileDefault:
+    """The default when a configuration file is given that lacks the key: FastDeploy's own."""
+
+    value: str
+
+
+TextList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 
 
 def _kebab(name: str) -> str:
@@ -18,59 +38,82 @@ def _kebab(name: str) -> str:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=_kebab, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=_kebab,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,
+    )
 
 
 class ServerConfig(_Section):
     """What the router listens on and how it treats connections."""
 
     host: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104
-    port: int | None = Field(None, ge=1, le=65535, description="Port to listen on (required).")
-    name: str = Field("", description="Accepted for FastDeploy files; not used.")
-    mode: Literal["debug", "release", "test"] = Field("release", description="Accepted for FastDeploy files; not used.")
+    port: int | None = Field(
+        None, ge=0, le=65535, description="Port to listen on; serve requires it. 0: one that is free."
+    )
+    name: Annotated[str, FlagName("server-name")] = Field("", description="Accepted for FastDeploy files; not used.")
+    mode: Annotated[Literal["debug", "release", "test"], FlagName("server-mode")] = Field(
+        "release", description="Accepted for FastDeploy files; not used."
+    )
     splitwise: bool = Field(False, description="Prefill/decode disaggregation.")
-    afd: bool = Field(False, description="FastDeploy's attention/FFN disaggregation: not supported.")
+    afd: Annotated[bool, AfterValidator(not_supported)] = Field(
+        False, description="FastDeploy's attention/FFN disaggregation: not supported."
+    )
     max_body_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest request body accepted, in bytes.")
     client_idle_timeout: float = Field(75.0, ge=0, description="Seconds an idle client connection is kept open.")
     upstream_idle_timeout: float = Field(4.0, ge=0, description="Seconds an idle connection to a worker is kept open.")
-    cors_allowed_origins: tuple[str, ...] = Field((), description="Origins that browsers may call from; * is any.")
+    cors_allowed_origins: TextList = Field((), description="Origins that browsers may call from; * is any.")
 
 
 class TopologyConfig(_Section):
     """FastDeploy's etcd topology: understood, refused as not supported."""
 
-    etcd_endpoints: tuple[str, ...] = Field((), description="Not supported.")
-    etcd_prefix: str = Field("", description="Not supported.")
+    etcd_endpoints: Annotated[TextList, AfterValidator(not_supported)] = Field((), description="Not supported.")
+    etcd_prefix: Annotated[str, AfterValidator(not_supported)] = Field("", description="Not supported.")
 
 
 class LogConfig(_Section):
     """What is logged and where to."""
 
-    level: Literal["debug", "info", "warn", "warning", "error"] = Field("info", description="Lowest level written.")
-    output: Literal["", "stdout", "stderr", "file"] = Field(
-        "", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log)."
+    level: Annotated[
+        Literal["debug", "info", "warn", "warning", "error"], BeforeValidator(lower_case), FlagName("log-level")
+    ] = Field("info", description="Lowest level written.")
+    output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
+        Field("", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
     )
 
 
 class ManagerConfig(_Section):
     """Who the workers are and how their health is judged."""
 
-    worker: tuple[str, ...] = Field((), description="URL of a mixed worker; may be repeated.")
-    register_path: str = Field("", description="YAML file with a list `instances:` of static workers.")
+    worker: Annotated[TextList, AfterValidator(worker_urls)] = Field(
+        (), description="URL of a mixed worker; may be repeated."
+    )
+    register_path: str = Field(
+        "", description="YAML file with a list `instances:` of static workers; looked for beside the file, too."
+    )
     health_failure_threshold: int = Field(1, ge=1, description="Failed ticks in a row that make a worker unhealthy.")
     health_success_threshold: int = Field(1, ge=1, description="Passed ticks in a row that make a worker healthy.")
     health_check_timeout_secs: float = Field(5.0, gt=0, description="Seconds a probe or a metrics scrape may take.")
     health_check_interval_secs: float = Field(5.0, gt=0, description="Seconds between two health ticks.")
-    health_check_endpoint: str = Field("/health", description="Path that is probed.")
+    health_check_endpoint: str = Field("/health", pattern=r"^/\S*$", description="Path that is probed.")
     enable_infer_ready_check: bool = Field(False, description="/ready also sends a one-token request to the workers.")
 
 
 class SchedulerConfig(_Section):
     """How a worker is chosen."""
 
-    policy: str | None = Field(None, description="Policy of mixed workers.")
-    prefill_policy: str | None = Field(None, description="Policy of prefill workers.")
-    decode_policy: str | None = Field(None, description="Policy of decode workers.")
+    policy: Annotated[str, FileDefault("request_num")] = Field("cache_aware", description="Policy of mixed workers.")
+    prefill_policy: Annotated[str, FileDefault("process_tokens")] = Field(
+        "cache_aware", description="Policy of prefill workers."
+    )
+    decode_policy: Annotated[str, FileDefault("request_num")] = Field(
+        "request_num", description="Policy of decode workers."
+    )
     strict_models: bool = Field(False, description="404 for a model that no worker lists.")
     hit_ratio_weight: float = Field(1.0, ge=0, description="Weight of uncached prompt tokens.")
     load_balance_weight: float = Field(1.0, ge=0, description="Weight of the worker's load.")
@@ -85,13 +128,17 @@ class SchedulerConfig(_Section):
         None, ge=1, description="Tokens per prefix block; unset: blocks that widen with depth."
     )
     eviction_interval_secs: float = Field(60.0, ge=0, description="Seconds between two sweeps of expired prefixes.")
-    eviction_duration_mins: float = Field(30.0, ge=0, description="Minutes an unused prefix is remembered; 0: for ever.")
+    eviction_duration_mins: float = Field(
+        30.0, ge=0, description="Minutes an unused prefix is remembered; 0: for ever."
+    )
     worker_cache_tokens: int | None = Field(
         None, ge=0, description="Tokens a worker's KV cache holds (default: what its metrics tell, else 500000)."
     )
     index_max_bytes: int = Field(256 * 1024 * 1024, ge=0, description="Memory bound of the prefix index, in bytes.")
     tokenizer: str | None = Field(None, description="Path of a local tokenizer.json (needs warmroute[tokenizer]).")
-    tokenizer_url: str = Field("", description="Remote tokenizer; /tokenize is appended if the URL has no path.")
+    tokenizer_url: Annotated[str, AfterValidator(http_url)] = Field(
+        "", description="Remote tokenizer; /tokenize is appended if the URL has no path."
+    )
     tokenizer_timeout_secs: float = Field(2.0, gt=0, description="Seconds the tokenizer may take.")
     stats_interval_secs: float = Field(5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
 
