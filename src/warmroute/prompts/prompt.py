@@ -12,7 +12,9 @@ class Prompt:
 
     `tokens` is an estimate (UTF-8 bytes / 4, rounded up) or, with a tokenizer or a token-id prompt, exact.
     `fingerprint` holds one chained 64-bit hash per block of the ladder, shallowest first; equal hashes at equal
-    depth mean equal prefixes. `max_tokens` is None when the client set no cap.
+    depth mean equal prefixes. `seed` is what the chain of a token fingerprint starts from: one hash of all that
+    changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
+    `max_tokens` is None when the client set no cap.
     """
 
     tokens: int = 0
@@ -22,3 +24,4 @@ class Prompt:
     max_tokens: int | None = None
     request_id: str | None = None
     session_id: str | None = None
+    seed: int = 0

@@ -1,0 +1,163 @@
+"""From a request body to a Prompt, in one pass; the body itself is never re-encoded.
+
+The fingerprint covers the bytes that decide the KV cache, in the order in which chat templates place them. What changes
+the cache without being prompt text (model, salt, template options) is the seed of the chain and counts no tokens; tools
+and then messages, or the prompt, are the chain. Equal fingerprints therefore mean equal prefixes, as far as bytes tell;
+another order of keys or other white space only costs a match.
+
+What is missing or null, and whatever stands inside `messages` and `prompt`, is the engine's to judge.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from warmroute.prompts.fields import (
+    BRACKET,
+    QUOTE,
+    BadRequest,
+    Fields,
+    present,
+    read_boolean,
+    read_cap,
+    read_fields,
+    read_id,
+    read_session_id,
+    read_string,
+    wrong_type,
+)
+from warmroute.prompts.fingerprint import chain_seed, fingerprint, pack_token_ids
+from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
+from warmroute.prompts.prompt import Prompt
+
+__all__ = ["BadRequest", "Kind", "read_request"]
+
+Kind = Literal["chat", "completions", "other"]
+"""The family of an inference path; "other" is whatever is only balanced (embeddings, responses, rerank, ...)."""
+
+_Bytes: TypeAlias = bytes | memoryview
+_SPACES = b" \t\n\r"
+
+_raw_list = msgspec.json.Decoder(list[Raw])
+_id_list = msgspec.json.Decoder(list[int])
+_id_lists = msgspec.json.Decoder(list[list[int]])
+
+
+def read_request(body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
+    """Read one body. BadRequest for bad JSON, no object, or a wrong type of a field that the router reads."""
+    fields = read_fields(body)
+    model = read_string(fields.model, "model")
+    stream = read_boolean(fields.stream, "stream")
+    max_tokens = None
+    if kind != "other":
+        max_tokens = read_cap(fields.max_tokens, "max_tokens")
+        newer_name = read_cap(fields.max_completion_tokens, "max_completion_tokens")
+        max_tokens = max_tokens if newer_name is None else newer_name
+    covered, size = _COVERED[kind](fields)
+    seed = _seed(fields, kind)
+    return Prompt(
+        tokens=-(-size // BYTES_PER_TOKEN),
+        fingerprint=fingerprint(covered, ladder, seed),
+        model=model,
+        stream=stream,
+        max_tokens=max_tokens,
+        request_id=read_id(fields.request_id),
+        session_id=read_session_id(fields),
+        seed=seed if present(fields.tools) is None else chain_seed((seed.to_bytes(8, "little"), fields.tools)),
+    )
+
+
+def _seed(fields: Fields, kind: Kind) -> int:
+    """One hash of what changes the cache but is no prompt text. Paths that are only balanced match nothing of chat."""
+    return chain_seed(
+        (
+            b"other" if kind == "other" else b"",
+            fields.model,
+            fields.cache_salt,
+            fields.chat_template,
+            fields.chat_template_kwargs,
+            fields.reasoning_effort,
+            fields.documents,
+        )
+    )
+
+
+def _cover_chat(fields: Fields) -> tuple[_Bytes, int]:
+    """Tools, then the messages without what closes their array, so that a grown conversation keeps its prefix."""
+    messages = present(fields.messages)
+    if messages is not None and messages[0] != BRACKET:
+        raise wrong_type("messages", "an array", messages)
+    tools = present(fields.tools)
+    if messages is None:
+        covered: _Bytes = tools if tools is not None else b""
+    else:
+        covered = _open_ended(messages) if tools is None else b"".join((tools, _open_ended(messages)))
+    return covered, len(covered)
+
+
+def _cover_completion(fields: Fields) -> tuple[_Bytes, int]:
+    """The prompt: text without its quotes, or packed token ids; of a batch the first, with the size of all."""
+    prompt = present(fields.prompt)
+    if prompt is None:
+        return b"", 0
+    if prompt[0] == QUOTE:
+        return prompt[1:-1], len(prompt) - 2
+    if prompt[0] != BRACKET:
+        raise wrong_type("prompt", "a string or an array", prompt)
+    try:
+        return _cover_batch(prompt)
+    except (msgspec.ValidationError, ValueError):
+        covered = _open_ended(prompt)
+        return covered, len(covered)
+
+
+def _cover_batch(prompt: memoryview) -> tuple[_Bytes, int]:
+    """Strings, token ids or lists of token ids. ValidationError or ValueError for any other array."""
+    first = bytes(prompt[1:64]).lstrip(_SPACES)[:1]
+    if first == b"[":
+        batch = [pack_token_ids(ids) for ids in _id_lists.decode(prompt)]
+        return batch[0], sum(map(len, batch))
+    if first == b'"':
+        texts = [memoryview(text) for text in _raw_list.decode(prompt)]
+        if any(text[0] != QUOTE for text in texts):
+            raise ValueError("strings and other types are mixed")
+        return texts[0][1:-1], sum(map(len, texts)) - 2 * len(texts)
+    packed = pack_token_ids(_id_list.decode(prompt))
+    return packed, len(packed)
+
+
+def _cover_other(fields: Fields) -> tuple[_Bytes, int]:
+    """Whatever these paths call their prompt, in template order, as raw JSON."""
+    candidates = (
+        fields.tools,
+        fields.system,
+        fields.instructions,
+        fields.query,
+        fields.documents,
+        fields.messages,
+        fields.prompt,
+        fields.input,
+        fields.text,
+    )
+    views = [view for view in map(present, candidates) if view is not None]
+    if views:
+        views[-1] = _open_ended(views[-1])
+    covered = b"".join(views)
+    return covered, len(covered)
+
+
+def _open_ended(view: memoryview) -> memoryview:
+    """A JSON text without the bracket or quote that closes it and the white space before that."""
+    end = len(view)
+    if view[end - 1] not in b']}"':
+        return view
+    end -= 1
+    while end and view[end - 1] in _SPACES:
+        end -= 1
+    return view[:end]
+
+
+_COVERED = {"chat": _cover_chat, "completions": _cover_completion, "other": _cover_other}

@@ -1,0 +1,171 @@
+"""The fields of a request body, as slices of its own JSON text, and how each is judged.
+
+Every field is taken unread (`msgspec.Raw`) and judged when it is asked for. So the last of duplicate keys wins, as with
+other JSON parsers, and a field that the router does not need can have any type. One scan checks the syntax of the whole
+body; strings that are only hashed are not checked for valid UTF-8 (that would cost a Chinese 64 KB body 120 us), the
+engine judges them. Refused, because engines refuse or crash on it: an escaped surrogate without its partner. Refused,
+because it is no JSON: NaN, Infinity, control characters inside strings. A UTF-8 byte order mark is skipped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+import msgspec
+from msgspec import Raw
+
+MISSING = Raw()
+"""What an absent field holds; compare by identity."""
+
+QUOTE, BRACKET, BRACE = b'"[{'
+_T, _F, _N = b"tfn"
+
+_KINDS = {
+    **dict.fromkeys(b"-0123456789", "a number"),
+    QUOTE: "a string",
+    BRACKET: "an array",
+    BRACE: "an object",
+    _T: "a boolean",
+    _F: "a boolean",
+    _N: "null",
+}
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONGEST_CAP = 15
+"""Digits of a token cap that are taken seriously; a longer number caps nothing."""
+
+
+class BadRequest(Exception):  # noqa: N818 - named after what the client sent
+    """The body cannot be served. `str(error)` is for the client; `param` is the field, None for the whole body."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class Fields(msgspec.Struct, gc=False, frozen=True):
+    """The top-level fields that the router may look at, each as its own JSON text."""
+
+    model: Raw = MISSING
+    stream: Raw = MISSING
+    max_tokens: Raw = MISSING
+    max_completion_tokens: Raw = MISSING
+    request_id: Raw = MISSING
+    session_id: Raw = MISSING
+    extra_body: Raw = MISSING
+    cache_salt: Raw = MISSING
+    chat_template: Raw = MISSING
+    chat_template_kwargs: Raw = MISSING
+    reasoning_effort: Raw = MISSING
+    documents: Raw = MISSING
+    tools: Raw = MISSING
+    system: Raw = MISSING
+    instructions: Raw = MISSING
+    messages: Raw = MISSING
+    prompt: Raw = MISSING
+    input: Raw = MISSING
+    text: Raw = MISSING
+    query: Raw = MISSING
+
+
+class _ExtraBody(msgspec.Struct, gc=False, frozen=True):
+    session_id: Raw = MISSING
+
+
+_fields = msgspec.json.Decoder(Fields)
+_extra_body = msgspec.json.Decoder(_ExtraBody)
+_string = msgspec.json.Decoder(str)
+
+
+def read_fields(body: bytes) -> Fields:
+    """Split a body into its fields. BadRequest when it is not the JSON text of one object."""
+    if body.startswith(codecs.BOM_UTF8):
+        body = body[len(codecs.BOM_UTF8) :]
+    try:
+        return _fields.decode(body)
+    except msgspec.ValidationError:
+        got = _KINDS[body.lstrip()[0]]
+        raise BadRequest(f"Invalid JSON format: the body must be an object, not {got}.") from None
+    except RecursionError:
+        raise BadRequest("Invalid JSON format: nested too deeply.") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"Invalid JSON format: {_why_malformed(body, error)}.") from None
+
+
+def _why_malformed(body: bytes, error: msgspec.DecodeError) -> str:
+    if not body.strip():
+        return "the body is empty"
+    if _SURROGATE_ESCAPE.search(body):
+        return f"{error} (surrogate escapes such as \\ud83d must come in pairs)"
+    return str(error)
+
+
+def present(raw: Raw) -> memoryview | None:
+    """The JSON text of a field, or None when it is absent or null."""
+    if raw is MISSING:
+        return None
+    view = memoryview(raw)
+    return None if view[0] == _N else view
+
+
+def read_string(raw: Raw, name: str) -> str | None:
+    """A string, or None when absent or null. BadRequest for anything else."""
+    view = present(raw)
+    if view is None:
+        return None
+    if view[0] != QUOTE:
+        raise wrong_type(name, "a string", view)
+    try:
+        return _string.decode(view)
+    except msgspec.DecodeError:
+        raise BadRequest(f"Invalid JSON format: '{name}' is not valid UTF-8.", name) from None
+
+
+def read_id(raw: Raw) -> str | None:
+    """A non-empty string; None for everything else: ids of other types are the engine's to judge."""
+    view = present(raw)
+    if view is None or view[0] != QUOTE:
+        return None
+    try:
+        return _string.decode(view) or None
+    except msgspec.DecodeError:
+        return None
+
+
+def read_session_id(fields: Fields) -> str | None:
+    """`session_id`, else `extra_body.session_id`."""
+    session = read_id(fields.session_id)
+    extra = present(fields.extra_body)
+    if session is None and extra is not None and extra[0] == BRACE:
+        return read_id(_extra_body.decode(extra).session_id)
+    return session
+
+
+def read_boolean(raw: Raw, name: str) -> bool:
+    """A boolean; False when absent or null. BadRequest for anything else."""
+    view = present(raw)
+    if view is None:
+        return False
+    if view[0] == _T:
+        return True
+    if view[0] == _F:
+        return False
+    raise wrong_type(name, "a boolean", view)
+
+
+def read_cap(raw: Raw, name: str) -> int | None:
+    """An integer; None when absent, null or no cap at all (negative, absurdly large). BadRequest for anything else."""
+    view = present(raw)
+    if view is None:
+        return None
+    text = bytes(view)
+    if text.isdigit():
+        return int(text) if len(text) <= _LONGEST_CAP else None
+    if text.startswith(b"-") and text[1:].isdigit():
+        return None
+    raise wrong_type(name, "an integer", view)
+
+
+def wrong_type(name: str, expected: str, view: memoryview) -> BadRequest:
+    """The error that names a field, what was expected and what came."""
+    return BadRequest(f"Invalid type for '{name}': expected {expected}, got {_KINDS[view[0]]}.", name)
