@@ -51,29 +51,35 @@ class _Section(BaseModel):
 class ServerConfig(_Section):
     """What the router listens on and how it treats connections."""
 
-    host: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104
+    host: str = Field(default="0.0.0.0", description="Address to listen on.")  # noqa: S104
     port: int | None = Field(
-        None, ge=0, le=65535, description="Port to listen on; serve requires it. 0: one that is free."
+        default=None, ge=0, le=65535, description="Port to listen on; serve requires it. 0: one that is free."
     )
-    name: Annotated[str, FlagName("server-name")] = Field("", description="Accepted for FastDeploy files; not used.")
+    name: Annotated[str, FlagName("server-name")] = Field(
+        default="", description="Accepted for FastDeploy files; not used."
+    )
     mode: Annotated[Literal["debug", "release", "test"], FlagName("server-mode")] = Field(
-        "release", description="Accepted for FastDeploy files; not used."
+        default="release", description="Accepted for FastDeploy files; not used."
     )
-    splitwise: bool = Field(False, description="Prefill/decode disaggregation.")
+    splitwise: bool = Field(default=False, description="Prefill/decode disaggregation.")
     afd: Annotated[bool, AfterValidator(not_supported)] = Field(
-        False, description="FastDeploy's attention/FFN disaggregation: not supported."
+        default=False, description="FastDeploy's attention/FFN disaggregation: not supported."
     )
-    max_body_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest request body accepted, in bytes.")
-    client_idle_timeout: float = Field(75.0, ge=0, description="Seconds an idle client connection is kept open.")
-    upstream_idle_timeout: float = Field(4.0, ge=0, description="Seconds an idle connection to a worker is kept open.")
-    cors_allowed_origins: TextList = Field((), description="Origins that browsers may call from; * is any.")
+    max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1, description="Largest request body accepted, in bytes.")
+    client_idle_timeout: float = Field(
+        default=75.0, ge=0, description="Seconds an idle client connection is kept open."
+    )
+    upstream_idle_timeout: float = Field(
+        default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
+    )
+    cors_allowed_origins: TextList = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 
 class TopologyConfig(_Section):
     """FastDeploy's etcd topology: understood, refused as not supported."""
 
-    etcd_endpoints: Annotated[TextList, AfterValidator(not_supported)] = Field((), description="Not supported.")
-    etcd_prefix: Annotated[str, AfterValidator(not_supported)] = Field("", description="Not supported.")
+    etcd_endpoints: Annotated[TextList, AfterValidator(not_supported)] = Field(default=(), description="Not supported.")
+    etcd_prefix: Annotated[str, AfterValidator(not_supported)] = Field(default="", description="Not supported.")
 
 
 class LogConfig(_Section):
@@ -81,9 +87,9 @@ class LogConfig(_Section):
 
     level: Annotated[
         Literal["debug", "info", "warn", "warning", "error"], BeforeValidator(lower_case), FlagName("log-level")
-    ] = Field("info", description="Lowest level written.")
+    ] = Field(default="info", description="Lowest level written.")
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
-        Field("", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
+        Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
     )
 
 
@@ -91,56 +97,76 @@ class ManagerConfig(_Section):
     """Who the workers are and how their health is judged."""
 
     worker: Annotated[TextList, AfterValidator(worker_urls)] = Field(
-        (), description="URL of a mixed worker; may be repeated."
+        default=(), description="URL of a mixed worker; may be repeated."
     )
     register_path: str = Field(
-        "", description="YAML file with a list `instances:` of static workers; looked for beside the file, too."
+        default="", description="YAML file with a list `instances:` of static workers; looked for beside the file, too."
     )
-    health_failure_threshold: int = Field(1, ge=1, description="Failed ticks in a row that make a worker unhealthy.")
-    health_success_threshold: int = Field(1, ge=1, description="Passed ticks in a row that make a worker healthy.")
-    health_check_timeout_secs: float = Field(5.0, gt=0, description="Seconds a probe or a metrics scrape may take.")
-    health_check_interval_secs: float = Field(5.0, gt=0, description="Seconds between two health ticks.")
-    health_check_endpoint: str = Field("/health", pattern=r"^/\S*$", description="Path that is probed.")
-    enable_infer_ready_check: bool = Field(False, description="/ready also sends a one-token request to the workers.")
+    health_failure_threshold: int = Field(
+        default=1, ge=1, description="Failed ticks in a row that make a worker unhealthy."
+    )
+    health_success_threshold: int = Field(
+        default=1, ge=1, description="Passed ticks in a row that make a worker healthy."
+    )
+    health_check_timeout_secs: float = Field(
+        default=5.0, gt=0, description="Seconds a probe or a metrics scrape may take."
+    )
+    health_check_interval_secs: float = Field(default=5.0, gt=0, description="Seconds between two health ticks.")
+    health_check_endpoint: str = Field(default="/health", pattern=r"^/\S*$", description="Path that is probed.")
+    enable_infer_ready_check: bool = Field(
+        default=False, description="/ready also sends a one-token request to the workers."
+    )
 
 
 class SchedulerConfig(_Section):
     """How a worker is chosen."""
 
-    policy: Annotated[str, FileDefault("request_num")] = Field("cache_aware", description="Policy of mixed workers.")
+    policy: Annotated[str, FileDefault("request_num")] = Field(
+        default="cache_aware", description="Policy of mixed workers."
+    )
     prefill_policy: Annotated[str, FileDefault("process_tokens")] = Field(
-        "cache_aware", description="Policy of prefill workers."
+        default="cache_aware", description="Policy of prefill workers."
     )
     decode_policy: Annotated[str, FileDefault("request_num")] = Field(
-        "request_num", description="Policy of decode workers."
+        default="request_num", description="Policy of decode workers."
     )
-    strict_models: bool = Field(False, description="404 for a model that no worker lists.")
-    hit_ratio_weight: float = Field(1.0, ge=0, description="Weight of uncached prompt tokens.")
-    load_balance_weight: float = Field(1.0, ge=0, description="Weight of the worker's load.")
-    waiting_weight: float = Field(1.0, ge=0, description="Weight of requests waiting in the engine.")
+    strict_models: bool = Field(default=False, description="404 for a model that no worker lists.")
+    hit_ratio_weight: float = Field(default=1.0, ge=0, description="Weight of uncached prompt tokens.")
+    load_balance_weight: float = Field(default=1.0, ge=0, description="Weight of the worker's load.")
+    waiting_weight: float = Field(default=1.0, ge=0, description="Weight of requests waiting in the engine.")
     balance_abs_threshold: float | None = Field(
-        None, ge=0, description="Spread of running requests above which process_tokens decides (off unless set)."
+        default=None,
+        ge=0,
+        description="Spread of running requests above which process_tokens decides (off unless set).",
     )
     balance_rel_threshold: float | None = Field(
-        None, ge=0, description="The same spread as a share of the busiest worker (off unless set)."
+        default=None, ge=0, description="The same spread as a share of the busiest worker (off unless set)."
     )
     cache_block_size: int | None = Field(
-        None, ge=1, description="Tokens per prefix block; unset: blocks that widen with depth."
+        default=None, ge=1, description="Tokens per prefix block; unset: blocks that widen with depth."
     )
-    eviction_interval_secs: float = Field(60.0, ge=0, description="Seconds between two sweeps of expired prefixes.")
+    eviction_interval_secs: float = Field(
+        default=60.0, ge=0, description="Seconds between two sweeps of expired prefixes."
+    )
     eviction_duration_mins: float = Field(
-        30.0, ge=0, description="Minutes an unused prefix is remembered; 0: for ever."
+        default=30.0, ge=0, description="Minutes an unused prefix is remembered; 0: for ever."
     )
     worker_cache_tokens: int | None = Field(
-        None, ge=0, description="Tokens a worker's KV cache holds (default: what its metrics tell, else 500000)."
+        default=None,
+        ge=0,
+        description="Tokens a worker's KV cache holds (default: what its metrics tell, else 500000).",
     )
-    index_max_bytes: int = Field(256 * 1024 * 1024, ge=0, description="Memory bound of the prefix index, in bytes.")
-    tokenizer: str | None = Field(None, description="Path of a local tokenizer.json (needs warmroute[tokenizer]).")
+    index_max_bytes: int = Field(
+        default=256 * 1024 * 1024, ge=0, description="Memory bound of the prefix index, in bytes."
+    )
+    tokenizer: str | None = Field(
+        default=None, description="Path of a local tokenizer.json (needs warmroute[tokenizer])."
+    )
     tokenizer_url: Annotated[str, AfterValidator(http_url)] = Field(
-        "", description="Remote tokenizer; /tokenize is appended if the URL has no path."
+        default="", description="Remote tokenizer; /tokenize is appended if the URL has no path."
     )
-    tokenizer_timeout_secs: float = Field(2.0, gt=0, description="Seconds the tokenizer may take.")
-    stats_interval_secs: float = Field(5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
+    tokenizer_timeout_secs: float = Field(default=2.0, gt=0, description="Seconds the tokenizer may take.")
+    stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
 
 
 class Config(_Section):

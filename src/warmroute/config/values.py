@@ -43,7 +43,7 @@ def worker_url(text: str) -> str:
     parts = _split(given if "://" in given else f"http://{given}")
     if parts.scheme == "https":
         raise ValueError(
-            "https to workers is not supported; use http://host:port, or put a TLS-terminating proxy before the worker"
+            "uses https, which is not supported; use http://host:port, or put a TLS proxy in front of the worker"
         )
     if parts.scheme != "http":
         raise ValueError("must be http://host:port")
@@ -79,9 +79,12 @@ def worker_urls(texts: Iterable[str]) -> tuple[str, ...]:
 def http_url(text: str) -> str:
     """An http or https URL with a host, as given; an empty text stays empty."""
     if text:
-        parts = _split(text)
-        if parts.scheme not in ("http", "https"):
-            raise ValueError("must be a URL such as http://host:port/path")
+        try:
+            scheme = _split(text).scheme
+        except ValueError as error:
+            raise ValueError(f"{text!r} {error}") from None
+        if scheme not in ("http", "https"):
+            raise ValueError(f"{text!r} must be a URL such as http://host:port/path")
     return text
 
 

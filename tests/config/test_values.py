@@ -1,0 +1,71 @@
+"""Value forms: lists and worker URLs."""
+
+import pytest
+
+from warmroute.config.values import comma_list, http_url, worker_url, worker_urls
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://a:8000", "http://a:8000"),
+        ("a:8000", "http://a:8000"),
+        ("http://a:8000/", "http://a:8000"),
+        (" HTTP://Engine-1.pool:8000 ", "http://engine-1.pool:8000"),
+        ("http://a", "http://a:80"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("[2001:db8::2]:1", "http://[2001:db8::2]:1"),
+    ],
+)
+def test_a_worker_has_one_spelling(given: str, expected: str) -> None:
+    assert worker_url(given) == expected
+    assert worker_url(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("https://a:8000", "https.*not supported; use http"),
+        ("http://a:8000/v1", "base path"),
+        ("http://a:8000?x=1", "query"),
+        ("http://user@a:8000", "user"),
+        ("a", "needs a port"),
+        ("ftp://a:8000", "must be http"),
+        ("http://:8000", "no host"),
+        ("http://a:0", "1 to 65535"),
+        ("http://a:70000", "not a URL"),
+        ("http://a:port", "not a URL"),
+        ("http://[::1:8000", "not a URL"),
+        ("http://a b:8000", "spaces"),
+        ("", "no host"),
+    ],
+)
+def test_a_worker_url_that_cannot_be_used_is_refused(given: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        worker_url(given)
+
+
+def test_a_worker_named_twice_is_refused_whatever_its_spelling() -> None:
+    with pytest.raises(ValueError, match="http://a:1 twice"):
+        worker_urls(["a:1", "http://A:1/"])
+
+
+def test_the_bad_one_of_several_workers_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'b' needs a port"):
+        worker_urls(["a:1", "b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("a,b", ["a", "b"]), (" a , ,b,", ["a", "b"]), (["a,b", "c"], ["a", "b", "c"]), ([1, "a"], [1, "a"]), (5, 5)],
+)
+def test_lists_split_at_commas(given: object, expected: object) -> None:
+    assert comma_list(given) == expected
+
+
+def test_http_url_keeps_good_ones_and_refuses_others() -> None:
+    assert http_url("") == ""
+    assert http_url("https://t:1/x") == "https://t:1/x"
+    for bad in ("t:8098", "/tokenize", "http://"):
+        with pytest.raises(ValueError, match=bad):
+            http_url(bad)
