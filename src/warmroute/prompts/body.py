@@ -40,6 +40,9 @@ Kind = Literal["chat", "completions", "other"]
 
 _Bytes: TypeAlias = bytes | memoryview
 _SPACES = b" \t\n\r"
+_LONGEST_BATCH = 8 * 1024 * 1024
+"""Bytes of a prompt array that are taken apart (a million token ids need about 7 MB of JSON). A longer one is covered
+as plain bytes: 64 MB of empty lists would become gigabytes of objects."""
 
 _raw_list = msgspec.json.Decoder(list[Raw])
 _id_list = msgspec.json.Decoder(list[int])
@@ -109,22 +112,24 @@ def _cover_completion(fields: Fields) -> tuple[_Bytes, int]:
         raise wrong_type("prompt", "a string or an array", prompt)
     try:
         return _cover_batch(prompt)
-    except (msgspec.ValidationError, ValueError):
+    except ValueError:
         covered = _open_ended(prompt)
         return covered, len(covered)
 
 
 def _cover_batch(prompt: memoryview) -> tuple[_Bytes, int]:
-    """Strings, token ids or lists of token ids. ValidationError or ValueError for any other array."""
+    """Strings, token ids or lists of token ids. ValueError (msgspec's errors are some) for any other array."""
+    if len(prompt) > _LONGEST_BATCH:
+        raise ValueError("too long to be taken apart")
     first = bytes(prompt[1:64]).lstrip(_SPACES)[:1]
     if first == b"[":
         batch = [pack_token_ids(ids) for ids in _id_lists.decode(prompt)]
         return batch[0], sum(map(len, batch))
     if first == b'"':
-        texts = [memoryview(text) for text in _raw_list.decode(prompt)]
-        if any(text[0] != QUOTE for text in texts):
+        texts = _raw_list.decode(prompt)
+        if any(memoryview(text)[0] != QUOTE for text in texts):
             raise ValueError("strings and other types are mixed")
-        return texts[0][1:-1], sum(map(len, texts)) - 2 * len(texts)
+        return memoryview(texts[0])[1:-1], sum(map(len, texts)) - 2 * len(texts)
     packed = pack_token_ids(_id_list.decode(prompt))
     return packed, len(packed)
 

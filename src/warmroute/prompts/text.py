@@ -1,8 +1,8 @@
 """The text of a request for a tokenizer, and the Prompt that comes of its token ids.
 
-The text is FastDeploy's: every `messages[].content` (a string, or the items of type "text") or every string of `prompt`,
-trimmed, the empty ones dropped, joined by one space. Roles, tools and images are not part of it; tools are in the
-seed of the token fingerprint instead, so that prompts which differ only there do not look alike.
+The text is FastDeploy's: every `messages[].content` (a string, or the items of type "text") or every string of
+`prompt`, trimmed, the empty ones dropped, joined by one space. Roles, tools and images are not part of it; tools are in
+the seed of the token fingerprint instead, so that prompts which differ only there do not look alike.
 """
 
 from __future__ import annotations
