@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from warmroute.prompts.ladder import Ladder
 
-LADDERS = [Ladder.default(), Ladder.fixed(1), Ladder.fixed(64), Ladder.fixed(10_000)]
+LADDERS = [Ladder.default(), Ladder.fixed(63), Ladder.fixed(1024), Ladder.fixed(10_000)]
 ladders = st.sampled_from(LADDERS)
 
 
