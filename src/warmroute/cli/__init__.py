@@ -1,1 +1,68 @@
-"""TODO"""
+"""The `warmroute` command: finds the module of a command, loads it alone, and runs it.
+
+Each command is a module of this package with `add_arguments(parser)` and `run(args) -> exit code`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from warmroute.cli.parser import VERSION, UsageError, parse, same_spelling
+from warmroute.config.options import nearest
+
+# What `warmroute --help` says of each, without loading any of them.
+COMMANDS = {
+    "serve": "run the router",
+    "check": "print the effective configuration, or everything that is wrong with it",
+    "engine": "run a simulated engine",
+    "demo": "compare round_robin with cache_aware on simulated engines",
+    "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
+}
+BAD_USAGE = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 2 for a command line or configuration that cannot be used."""
+    arguments = same_spelling(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(VERSION)
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"warmroute: unknown command {name} (nearest known: {nearest(name, COMMANDS)})", file=sys.stderr)
+        return BAD_USAGE
+    module = import_module(f"{__name__}.{name}")
+    try:
+        args = parse(f"warmroute {name}", (module.__doc__ or "").strip(), module.add_arguments, rest)
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    except UsageError as error:
+        print(f"warmroute {name}: {error}", file=sys.stderr)
+        return BAD_USAGE
+    return _run(name, module, args)
+
+
+def _run(name: str, module: ModuleType, args: Namespace) -> int:
+    try:
+        return int(module.run(args))
+    except ValueError as error:
+        logging.getLogger(__name__).debug("%s ended by", name, exc_info=True)
+        print(f"warmroute {name}: {' '.join(str(error).split())}", file=sys.stderr)
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        return 130  # as a shell reports a process that SIGINT ended
+
+
+def _overview() -> str:
+    lines = ["usage: warmroute COMMAND [flags]", "", "commands:"]
+    lines += [f"  {name:<8}{summary}" for name, summary in COMMANDS.items()]
+    lines += ["", "`warmroute COMMAND --help` lists the flags of a command; `warmroute --version` tells the version."]
+    return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""Checks that look beyond one option: files that must be there, policies and what they use, what serving needs.
+
+Each gives problems as single lines that name the setting; none raises for bad input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from warmroute.config.options import nearest
+from warmroute.config.sources import Setting, Source
+from warmroute.config.tree import Config
+from warmroute.fleet.errors import InvalidInstance
+from warmroute.fleet.instance import check_role
+from warmroute.fleet.static import static_instances
+from warmroute.scheduling.errors import SchedulingError
+from warmroute.scheduling.registry import create_policy, policy_names, policy_options
+
+
+@dataclass(slots=True)
+class Found:
+    """What a check has to say: problems end the start, notes go to the log."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_files(config: Config, config_path: str) -> Config:
+    """The configuration with `register-path` as it was found.
+
+    As in FastDeploy it counts from the working directory; what is not there is looked for beside the file that
+    names it.
+    """
+    given = config.manager.register_path
+    beside = Path(config_path).parent / given
+    if not given or not config_path or Path(given).exists() or not beside.exists():
+        return config
+    manager = config.manager.model_copy(update={"register_path": str(beside)})
+    return config.model_copy(update={"manager": manager})
+
+
+def workers(config: Config) -> list[str]:
+    """What is wrong with the workers that are named, one by one or in the register file."""
+    try:
+        instances = static_instances(config.manager)
+    except InvalidInstance as error:
+        return [" ".join(str(error).split())]
+    problems = []
+    ids: set[str] = set()
+    for instance in instances:
+        try:
+            check_role(instance.role, splitwise=config.server.splitwise)
+        except InvalidInstance as error:
+            problems.append(f"{instance.role} worker {instance.id}: {error}")
+        if instance.id in ids:
+            problems.append(f"worker {instance.id} is named twice")
+        ids.add(instance.id)
+    return problems
+
+
+def tokenizer(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps the local tokenizer from being used."""
+    path = config.scheduler.tokenizer
+    if not path:
+        return []
+    label = settings["scheduler.tokenizer"].label
+    if not Path(path).is_file():
+        return [f"{label}: there is no file {path}"]
+    if find_spec("tokenizers") is None:
+        return [f"{label} needs the package tokenizers: pip install 'warmroute[tokenizer]'"]
+    return []
+
+
+def policies(config: Config, settings: Mapping[str, Setting]) -> Found:
+    """Unknown policies, and options that the policies in use do not read: a note, or a problem when given as a flag."""
+    found = Found()
+    known = policy_names()
+    for name in ("policy", "prefill_policy", "decode_policy"):
+        value = getattr(config.scheduler, name)
+        if value not in known:
+            label = settings[f"scheduler.{name.replace('_', '-')}"].label
+            found.problems.append(f"{label} names an unknown policy {value} (nearest known: {nearest(value, known)})")
+    chosen = _policies_in_use(config)
+    if not chosen <= set(known):
+        return found
+    for name in sorted(chosen):
+        try:
+            create_policy(name, config.scheduler)
+        except SchedulingError as error:
+            found.problems.append(" ".join(str(error).split()))
+    _unused_options(chosen, known, settings, found)
+    return found
+
+
+def _unused_options(chosen: set[str], known: Collection[str], settings: Mapping[str, Setting], found: Found) -> None:
+    used = {option for name in chosen for option in _options(name)}
+    unused = []
+    for setting in settings.values():
+        option = setting.option
+        if option.section != "scheduler" or option.field in used:
+            continue
+        users = [name for name in known if option.field in _options(name)]
+        if users and setting.source is Source.FLAG:
+            found.problems.append(f"{setting.label} is not used by {_listed(chosen)}; it is for {_listed(users)}")
+        elif users:
+            unused.append(option.path)
+    if unused:
+        found.notes.append(f"not used by {_listed(chosen)}: {', '.join(unused)}")
+
+
+def _options(name: str) -> set[str]:
+    try:
+        return policy_options(name)
+    except SchedulingError:  # another package's, broken; that matters only where the policy is chosen
+        return set()
+
+
+def to_serve(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps a valid configuration from being served."""
+    remarks = []
+    if config.server.port is None and "server.port" not in settings:
+        remarks.append("--port or server.port is required")
+    if config.server.splitwise:
+        remarks.append(f"{settings['server.splitwise'].label}: prefill/decode disaggregation is not supported yet")
+    return remarks
+
+
+def _policies_in_use(config: Config) -> set[str]:
+    scheduler = config.scheduler
+    return {scheduler.prefill_policy, scheduler.decode_policy} if config.server.splitwise else {scheduler.policy}
+
+
+def _listed(names: Collection[str]) -> str:
+    return ("policy " if len(names) == 1 else "policies ") + ", ".join(sorted(names))
