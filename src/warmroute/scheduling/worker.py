@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Role = Literal["mixed", "prefill", "decode"]
@@ -42,7 +42,7 @@ class Worker:
     `cache_tokens` bounds what the prefix index believes of this worker, in tokens.
     """
 
-    __slots__ = ("cache_tokens", "candidate", "id", "load", "report", "role", "url", "__weakref__")
+    __slots__ = ("__weakref__", "cache_tokens", "candidate", "id", "load", "report", "role", "url")
 
     def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
         self.id = worker_id
@@ -79,3 +79,8 @@ class Pool:
 
     role: Role
     candidates: Sequence[Candidate] = ()
+    members: frozenset[Candidate] = field(init=False, repr=False, compare=False)
+    """The candidates once more, to answer quickly whether a policy returned one of them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", frozenset(self.candidates))

@@ -1,0 +1,117 @@
+"""The lease: what one request holds on one worker, given back as one thing."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.prefix_index import PrefixIndex
+from warmroute.scheduling.worker import Worker
+
+if TYPE_CHECKING:
+    from warmroute.scheduling.ledger import Entry, Ledger
+
+_log = logging.getLogger(__name__)
+
+
+class Outcome(Enum):
+    """How a request ended on its worker."""
+
+    SERVED = auto()
+    """The worker gave its whole answer, whatever its status."""
+    FAILED = auto()
+    """The worker gave no answer, or broke off."""
+    ABORTED = auto()
+    """The client left."""
+
+
+class Lease:
+    """Opened by `Scheduler.select`, closed by `release`; both methods may be called any number of times.
+
+    `first_token` gives the pending prefill back and lets the index rely on the placement, `release` gives back the
+    rest. A lease that is collected while it is open gives everything back by itself, is counted
+    (`Ledger.lost_leases`) and logged: its owner forgot it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_entry",
+        "_fingerprint",
+        "_index",
+        "_ledger",
+        "matched_tokens",
+        "opened_at",
+        "policy",
+        "prompt",
+        "serial",
+        "uncached_tokens",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        entry: Entry,
+        prompt: Prompt,
+        matched_tokens: int,
+        policy: str,
+        index: PrefixIndex | None,
+        opened_at: str = "",
+    ) -> None:
+        self._ledger = ledger
+        self._entry: Entry | None = entry
+        self._index = index
+        self._fingerprint = prompt.fingerprint
+        self.serial = entry.serial
+        """Unique among the leases of a ledger; names this request's claims in the index."""
+        self.worker: Worker = entry.worker
+        self.prompt = prompt
+        self.matched_tokens = matched_tokens
+        self.uncached_tokens = prompt.tokens - matched_tokens
+        self.policy = policy
+        self.opened_at = opened_at
+        """The stack that opened the lease, if the ledger keeps that."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this lease still holds anything."""
+        return self._entry is not None
+
+    def first_token(self) -> None:
+        """The worker has begun to answer: its prefill of this prompt is done."""
+        if self._entry is None:
+            return
+        self._entry.give_back_prefill()
+        index, self._index = self._index, None
+        if index is not None:
+            index.confirm(self.worker, self._fingerprint, self.serial)
+
+    def release(self, outcome: Outcome) -> None:
+        """Give back everything. A request that ended before its first token, and not well, is not learned from."""
+        if self._entry is None:
+            return
+        if outcome is Outcome.SERVED:
+            self.first_token()
+        entry, self._entry = self._entry, None
+        self._ledger.close(entry)
+        index, self._index = self._index, None
+        if index is not None:
+            index.retract(self.worker, self._fingerprint, self.serial)
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "closed"
+        return f"Lease({self.worker.id!r}, {state}, uncached_tokens={self.uncached_tokens}, policy={self.policy!r})"
+
+    def __del__(self) -> None:
+        # May run inside any other statement, so it does nothing but arithmetic on the books and one append.
+        entry = getattr(self, "_entry", None)
+        if entry is None:
+            return
+        self._ledger.close(entry)
+        self._ledger.lost_leases += 1
+        if self._index is not None:
+            self._index.abandon(self.worker, self._fingerprint, self.serial)
+        opened_at = f"; opened at\n{self.opened_at}" if self.opened_at else ""
+        _log.warning("a lease on %s was dropped without being released%s", self.worker.id, opened_at)

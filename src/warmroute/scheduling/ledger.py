@@ -1,0 +1,151 @@
+"""The ledger: the only place where loads change, and the proof that they are right.
+
+Every open lease has an entry with the amounts that it took and the very Load that it raised. Closing subtracts those
+amounts from that Load: nothing is recomputed, looked up by name or clamped, so a removed worker's load runs down to
+zero like any other. `audit` adds up the entries and compares.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.lease import Lease
+from warmroute.scheduling.prefix_index import PrefixIndex
+from warmroute.scheduling.worker import Role, Worker
+
+_STACK_DEPTH = 8
+_OWN_FRAMES = 2
+
+
+class Entry:
+    """What one open lease holds at this moment. For the ledger and its leases only."""
+
+    __slots__ = ("active_tokens", "load", "prefill_tokens", "role", "serial", "worker")
+
+    def __init__(self, serial: int, worker: Worker, prefill_tokens: int, active_tokens: int) -> None:
+        self.serial = serial
+        self.worker = worker
+        self.role: Role = worker.role
+        self.load = load = worker.load
+        self.prefill_tokens = prefill_tokens
+        self.active_tokens = active_tokens
+        load.running_requests += 1
+        load.pending_prefill_tokens += prefill_tokens
+        load.active_tokens += active_tokens
+
+    def give_back_prefill(self) -> None:
+        """Lower the load by what is still pending of the prefill."""
+        self.load.pending_prefill_tokens -= self.prefill_tokens
+        self.prefill_tokens = 0
+
+    def give_back(self) -> None:
+        """Lower the load by all that is held. Once."""
+        self.give_back_prefill()
+        self.load.running_requests -= 1
+        self.load.active_tokens -= self.active_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a check of the books found; `problems` names every difference."""
+
+    problems: tuple[str, ...] = ()
+
+    @property
+    def consistent(self) -> bool:
+        """Whether every load equals what the open leases add up to."""
+        return not self.problems
+
+
+class Ledger:
+    """All open leases of one router.
+
+    With `keep_stacks` every lease remembers the stack that opened it, so that a lost one can be traced (for debugging:
+    it costs more than the decision itself).
+    """
+
+    def __init__(self, *, keep_stacks: bool = False) -> None:
+        self.lost_leases = 0
+        """Leases that were collected while open."""
+        self._keep_stacks = keep_stacks
+        self._serials = count(1)
+        self._entries: dict[int, Entry] = {}
+        self._open_by_role: dict[Role, int] = {"mixed": 0, "prefill": 0, "decode": 0}
+        self._workers: dict[Worker, None] = {}
+
+    @property
+    def open_leases(self) -> int:
+        """Leases open now."""
+        return len(self._entries)
+
+    def leases_open(self, role: Role) -> int:
+        """Leases open now on workers of one role."""
+        return self._open_by_role[role]
+
+    def open(
+        self, worker: Worker, prompt: Prompt, matched_tokens: int, policy: str = "", index: PrefixIndex | None = None
+    ) -> Lease:
+        """Count a request in. For the scheduler; `index` is told how it went, if given.
+
+        A decode worker gets its prompt prefilled elsewhere, so it takes no pending prefill.
+        """
+        prefill_tokens = 0 if worker.role == "decode" else prompt.tokens - matched_tokens
+        opened_at = ""
+        if self._keep_stacks:
+            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
+            opened_at = "".join(traceback.format_list(stack))
+        entry = Entry(next(self._serials), worker, prefill_tokens, prompt.tokens)
+        self._entries[entry.serial] = entry
+        self._open_by_role[entry.role] += 1
+        self._workers[worker] = None
+        return Lease(self, entry, prompt, matched_tokens, policy, index, opened_at)
+
+    def close(self, entry: Entry) -> None:
+        """Count a request out. For leases, which call it once."""
+        del self._entries[entry.serial]
+        self._open_by_role[entry.role] -= 1
+        entry.give_back()
+
+    def forget(self, worker: Worker) -> None:
+        """Stop listing a worker, unless and as long as leases on it are open. Its load is not touched."""
+        self._workers.pop(worker, None)
+
+    def workers(self) -> Iterator[Worker]:
+        """Every worker that has been given work and is not forgotten, or still holds a lease."""
+        return iter({**self._workers, **{entry.worker: None for entry in self._entries.copy().values()}})
+
+    def audit(self) -> Audit:
+        """Compare every load and count with the sums over the open leases."""
+        while True:
+            lost = self.lost_leases
+            problems = tuple(self._differences())
+            # A lease that was collected in between has changed the books under our hands: look again.
+            if lost == self.lost_leases:
+                return Audit(problems)
+
+    def _differences(self) -> Iterator[str]:
+        entries = list(self._entries.copy().values())
+        running = Counter(entry.worker for entry in entries)
+        prefill: Counter[Worker] = Counter()
+        active: Counter[Worker] = Counter()
+        for entry in entries:
+            prefill[entry.worker] += entry.prefill_tokens
+            active[entry.worker] += entry.active_tokens
+        for worker in self.workers():
+            load = worker.load
+            for name, held, counted in (
+                ("running_requests", running[worker], load.running_requests),
+                ("pending_prefill_tokens", prefill[worker], load.pending_prefill_tokens),
+                ("active_tokens", active[worker], load.active_tokens),
+            ):
+                if held != counted:
+                    yield f"{worker.id}: {name} is {counted}, open leases hold {held}"
+        by_role = Counter(entry.role for entry in entries)
+        for role, counted in self._open_by_role.items():
+            if counted != by_role[role]:
+                yield f"role {role}: {counted} leases counted, {by_role[role]} are open"

@@ -1,0 +1,65 @@
+"""What a policy is: a plain callable that picks one of the candidates.
+
+A policy reads rows and returns one of them. It knows no clock, no socket and no HTTP, and it changes nothing but its
+own memory. With options it is a frozen dataclass with `__call__`, whose fields are named like the options in the
+configuration; without options a function does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.worker import Candidate
+
+NAME_MARK = "policy_name"
+REPORTS_MARK = "reads_reports"
+
+_Target = TypeVar("_Target", bound=Callable[..., Any])
+
+
+class Policy(Protocol):
+    """Choose one of `candidates` (never empty) for `prompt`; every random decision is taken from `rng`."""
+
+    def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random, /) -> Candidate:
+        """Return one of the candidates."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """A policy that is ready to use, with the name it is configured by.
+
+    `reads_reports` tells that its choice depends on polled engine reports, so that somebody must feed them.
+    """
+
+    name: str
+    choose: Policy
+    reads_reports: bool = False
+
+    def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random, /) -> Candidate:
+        """Return the wrapped policy's choice."""
+        return self.choose(candidates, prompt, rng)
+
+
+def policy(name: str, *, reads_reports: bool = False) -> Callable[[_Target], _Target]:
+    """Mark a function or a class of the policies package as the policy `name`. The registry finds it by the mark."""
+
+    def mark(target: _Target) -> _Target:
+        setattr(target, NAME_MARK, name)
+        setattr(target, REPORTS_MARK, reads_reports)
+        return target
+
+    return mark
+
+
+def policy_label(choose: Policy) -> str:
+    """The name to show for any policy, also for one that did not come from the registry."""
+    for attribute in ("name", NAME_MARK, "__name__"):
+        label = getattr(choose, attribute, None)
+        if isinstance(label, str):
+            return label
+    return type(choose).__name__
