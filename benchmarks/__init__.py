@@ -1,0 +1,1 @@
+"""Benchmarks: what the router itself costs, next to a peer, on this machine."""

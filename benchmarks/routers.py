@@ -1,0 +1,107 @@
+"""The routers under test: how each is installed, started and known to be ready."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.processes import fetch, free_port
+
+SGLANG = "sglang-router==0.3.2"
+"""The peer: Python packaging around a Rust core, the last release of its line."""
+
+_BENCH_VENV = Path(__file__).parent.parent / ".bench-venv"
+
+
+@dataclass(frozen=True)
+class Router:
+    """One kind of router. `command` gets its port, the workers' ports and a directory that it may write to."""
+
+    name: str
+    version: str
+    command: Callable[[int, Sequence[int], Path], list[str]]
+    ready: Callable[[int, int], bool]
+    """Called with the router's port and the number of workers: does it use all of them?"""
+
+
+def warmroute() -> Router:
+    """The router of this repository, from the running interpreter's environment."""
+
+    def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
+        flags = [flag for worker in workers for flag in ("--worker", f"http://127.0.0.1:{worker}")]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warning"]
+        return [sys.executable, "-m", "warmroute", "serve", *options, *flags]
+
+    return Router("warmroute", importlib.metadata.version("warmroute"), command, _counts(rb'"state":\s*"healthy"'))
+
+
+def sglang() -> Router:
+    """The peer, installed into an environment of its own at the first use. Raises CalledProcessError if that fails."""
+    python = _BENCH_VENV / "bin" / "python"
+    if not python.exists() or subprocess.run([python, "-c", "import sglang_router"], capture_output=True).returncode:
+        print(f"installing {SGLANG} into {_BENCH_VENV.name}/ (once)", file=sys.stderr)
+        venv.create(_BENCH_VENV, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", SGLANG], check=True)
+
+    def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
+        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warn"]
+        options += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+        urls = [f"http://127.0.0.1:{worker}" for worker in workers]
+        return [str(python), "-m", "sglang_router.launch_router", *options, "--worker-urls", *urls]
+
+    return Router("sglang-router", SGLANG.partition("==")[2], command, _counts(rb'"is_healthy":\s*true'))
+
+
+def nginx() -> Router | None:
+    """A plain proxy without any idea of caches: the floor. None where it is not installed."""
+    program = shutil.which("nginx")
+    if program is None:
+        return None
+    shown = subprocess.run([program, "-v"], check=True, capture_output=True, text=True).stderr
+
+    def command(port: int, workers: Sequence[int], directory: Path) -> list[str]:
+        servers = "".join(f"server 127.0.0.1:{worker};" for worker in workers)
+        config = directory / "nginx.conf"
+        config.write_text(_NGINX.format(port=port, servers=servers, directory=directory))
+        return [program, "-e", str(directory / "nginx-error.log"), "-c", str(config)]
+
+    return Router(
+        "nginx",
+        shown.strip().rpartition("/")[2],
+        command,
+        lambda port, _: fetch(f"http://127.0.0.1:{port}/health") is not None,
+    )
+
+
+_NGINX = """
+daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/nginx-error.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; keepalive_requests 1000000; client_max_body_size 64m; client_body_buffer_size 1m;
+  client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi;
+  uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
+  upstream workers {{ {servers} keepalive 256; keepalive_requests 1000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+    location / {{ proxy_pass http://workers; }}
+  }}
+}}
+"""
+
+
+def _counts(healthy: bytes) -> Callable[[int, int], bool]:
+    """Ready when GET /workers shows as many healthy workers as there are."""
+
+    def ready(port: int, workers: int) -> bool:
+        page = fetch(f"http://127.0.0.1:{port}/workers")
+        return page is not None and len(re.findall(healthy, page)) == workers
+
+    return ready

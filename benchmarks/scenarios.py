@@ -1,0 +1,49 @@
+"""What is measured, and the share of the peer's cost that is aimed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.mock_worker import ANSWER, STREAM_BYTES
+from benchmarks.prompts import Prompts
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of load. `target` is the highest ratio to the peer's CPU time that counts as met."""
+
+    name: str
+    prompt_bytes: int
+    connections: int
+    target: float
+    stream: bool = False
+
+    def prompts(self) -> Prompts:
+        """The requests to send; all routers draw from one supply."""
+        return Prompts(self.prompt_bytes, stream=self.stream)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Length of every right answer."""
+        return STREAM_BYTES if self.stream else len(ANSWER)
+
+
+REQUESTS = (
+    Scenario("1 KB", KIB, 32, 0.5),
+    Scenario("16 KB", 16 * KIB, 32, 0.6),
+    Scenario("64 KB", 64 * KIB, 32, 0.5),
+    Scenario("400 KB", 400 * KIB, 32, 0.5),
+)
+STREAM = Scenario("stream", KIB, 64, 0.8, stream=True)
+"""Its cost per chunk: what a streamed request costs more than a plain one of that size, by the number of chunks."""
+
+MEMORY_PROMPTS = 2000
+MEMORY_PROMPT_BYTES = 32 * KIB
+MEMORY_TARGET_BYTES = 10_000_000
+MEMORY_CACHE_TOKENS = 20_000_000
+"""The workers claim room for all prompts of the memory run, so that nothing is forgotten while it lasts."""
+
+CACHE_TOKENS = 500_000
+"""KV cache of a mock worker in the other runs, as of a GPU with a mid-sized model: the router has to evict as well."""

@@ -1,0 +1,64 @@
+"""The harness against a bare mock worker: its counting and its guard against wrong answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from benchmarks.load import run_load
+from benchmarks.measure import WORKERS, Row, Target, measure, mock_workers
+from benchmarks.mock_worker import ANSWER, CHUNKS, TOKEN_SECONDS
+from benchmarks.processes import Cores, fetch
+from benchmarks.scenarios import CACHE_TOKENS, REQUESTS, STREAM
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Target]:
+    with mock_workers(Cores.of_machine(), CACHE_TOKENS) as (child, ports):
+        assert len(set(ports)) == WORKERS
+        yield Target("direct", ports[0], child)
+
+
+@pytest.mark.parametrize("scenario", REQUESTS, ids=lambda scenario: scenario.name)
+async def test_plain_requests_are_answered_and_cost_cpu_time(worker: Target, scenario):
+    row = Row()
+    await measure(worker, scenario, scenario.prompts(), 0.3, row)
+    assert row.valid, row.errors
+    assert row.requests >= scenario.connections
+    assert 0 < row.median_us < 1e6
+    assert 0 < row.busy[0] <= 1.5
+
+
+async def test_a_stream_trickles(worker: Target):
+    row = Row()
+    await measure(worker, replace(STREAM, connections=4), STREAM.prompts(), 0.1, row)
+    assert row.valid, row.errors
+    assert row.requests == 4
+    assert row.requests_per_second[0] < 4 / ((CHUNKS - 1) * TOKEN_SECONDS)
+
+
+async def test_a_wrong_length_makes_the_row_invalid(worker: Target):
+    row = Row()
+    await measure(worker, REQUESTS[0], STREAM.prompts(), 0.1, row)
+    assert not row.valid
+    assert "bytes instead of" in row.errors[0]
+
+
+async def test_a_wrong_status_counts_as_failed(worker: Target):
+    request = b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"
+    result = await run_load(worker.port, lambda: request, 0, connections=1, requests=2)
+    assert (result.requests, result.failed) == (0, 2)
+    assert result.errors[0].startswith("status 404")
+
+
+async def test_so_many_requests_and_no_more(worker: Target):
+    result = await run_load(worker.port, REQUESTS[0].prompts(), len(ANSWER), connections=8, requests=20)
+    assert (result.requests, result.failed) == (20, 0)
+
+
+def test_the_worker_tells_its_cache_size(worker: Target):
+    page = fetch(f"http://127.0.0.1:{worker.port}/metrics")
+    assert page is not None
+    assert f'kv_cache_size_tokens="{CACHE_TOKENS}"'.encode() in page
+    assert worker.child.rss_bytes() > 1_000_000
