@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -105,7 +106,7 @@ async def _serve(all_settings: list[EngineSettings]) -> int:
             try:
                 engines.append(await start_engine(settings))
             except OSError as error:
-                reason = error.strerror or error
+                reason = os.strerror(error.errno) if error.errno else error
                 print(f"warmroute engine: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
                 return 2
         for engine in engines:

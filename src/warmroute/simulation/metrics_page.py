@@ -54,6 +54,7 @@ def _fastdeploy(core: EngineCore, settings: EngineSettings) -> Iterator[Sample]:
     yield "gauge", "fastdeploy:available_gpu_block_num", {}, cache.capacity - cache.used
     yield "gauge", "fastdeploy:free_gpu_block_num", {}, cache.capacity - cache.used - cache.idle
     yield "gauge", "fastdeploy:max_gpu_block_num", {}, cache.capacity
+    yield "gauge", "fastdeploy:cache_config_info", {"block_size": str(cache.block_size)}, 1
     yield "gauge", "fastdeploy:max_batch_size", {}, settings.max_running
     yield "gauge", "fastdeploy:hit_token_rate", {}, hit_rate
     yield "counter", "fastdeploy:prompt_tokens_total", {}, core.prompt_tokens_total
@@ -90,6 +91,7 @@ def _sglang(core: EngineCore, settings: EngineSettings) -> Iterator[Sample]:
     yield "gauge", "sglang:num_used_tokens", {}, cache.used * cache.block_size
     yield "gauge", "sglang:token_usage", {}, _share(cache.used, cache.capacity)
     yield "gauge", "sglang:max_total_num_tokens", {}, cache.capacity * cache.block_size
+    yield "gauge", "sglang:page_size", {}, cache.block_size
     yield "gauge", "sglang:cache_hit_rate", {}, _share(core.cached_tokens_total, core.prompt_tokens_total)
     yield "counter", "sglang:prompt_tokens_total", {}, core.prompt_tokens_total
     yield "counter", "sglang:cached_tokens_total", {}, core.cached_tokens_total
