@@ -3,8 +3,8 @@
     python -m benchmarks.mock_worker --workers 4 --cache-tokens 500000
 
 prints the ports that it listens on as one JSON list and serves until it is killed. A chat request gets a fixed answer:
-JSON, or an event stream of `CHUNKS` tokens with a write for each, `TOKEN_SECONDS` apart. The other paths are what routers
-ask a worker for before they use it.
+JSON, or an event stream of `CHUNKS` tokens with a write for each, `TOKEN_SECONDS` apart. The other paths are what the
+routers ask a worker for before they use it.
 """
 
 from __future__ import annotations
