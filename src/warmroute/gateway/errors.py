@@ -1,0 +1,161 @@
+"""Everything that can go wrong with a relayed request, and what the client is told of it.
+
+The tree says whose fault it is: RequestError the client's, UpstreamError a worker's, Unavailable nobody's in
+particular. Library exceptions are translated where the library is called; above that only these are seen. `answer_to`
+is the one place that knows statuses and OpenAI-style bodies. The message texts begin like the FastDeploy router's.
+"""
+
+# ruff: noqa: N818 - named after what has happened, not after the class
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from warmroute.prompts.body import BadRequest
+
+RETRY_AFTER_SECONDS = 1
+
+
+class GatewayError(Exception):
+    """Anything that ends an exchange early."""
+
+
+class RequestError(GatewayError):
+    """The client's fault: the same request would fail again."""
+
+
+class MalformedRequest(RequestError):
+    """Not a request that HTTP/1.x allows, or not one that this gateway takes."""
+
+
+class TargetTooLong(RequestError):
+    """The request target is longer than the gateway reads."""
+
+
+class HeadTooLarge(RequestError):
+    """The header section is larger than the gateway reads, or has too many fields."""
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than max-body-bytes; `limit` is that, in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"Invalid request body: larger than {limit} bytes")
+        self.limit = limit
+
+
+class RequestTimeout(RequestError):
+    """The rest of the request did not come within client-idle-timeout."""
+
+
+class InvalidBody(RequestError):
+    """The body is not what an inference endpoint takes; `param` names the field at fault, if one is."""
+
+    def __init__(self, cause: BadRequest) -> None:
+        super().__init__(str(cause))
+        self.param = cause.param
+
+
+class UnknownModel(RequestError):
+    """With strict-models: no worker lists the model."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"The model {model!r} does not exist")
+        self.model = model
+
+
+class Unavailable(GatewayError):
+    """The router cannot serve anybody right now; later it may."""
+
+
+class NoWorkerAvailable(Unavailable):
+    """There is no worker to choose from."""
+
+    def __init__(self) -> None:
+        super().__init__("Failed to select worker: no worker is available")
+
+
+class ShuttingDown(Unavailable):
+    """The router is stopping and cannot wait for this request any longer."""
+
+    def __init__(self) -> None:
+        super().__init__("The router is shutting down")
+
+
+class UpstreamError(GatewayError):
+    """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come."""
+
+    def __init__(self, message: str, worker_url: str, *, response_seen: bool = False) -> None:
+        super().__init__(message)
+        self.worker_url = worker_url
+        self.response_seen = response_seen
+
+
+class ConnectFailed(UpstreamError):
+    """No connection: refused, unreachable, name not found, or not within the connect timeout."""
+
+
+class ConnectionLost(UpstreamError):
+    """The connection ended before the response was complete."""
+
+
+class BadResponse(UpstreamError):
+    """The worker sent something that is not an HTTP/1.x response."""
+
+
+class InternalError(GatewayError):
+    """A fault of the router itself; it has been logged."""
+
+    def __init__(self) -> None:
+        super().__init__("Internal server error")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the client is told: a status, an OpenAI-style JSON body and header lines of its own."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def answer_to(error: GatewayError) -> Answer:
+    """The answer for each kind of error."""
+    text = str(error)
+    match error:
+        case MalformedRequest():
+            return _answer(400, text, "invalid_request_error")
+        case InvalidBody(param=param):
+            return _answer(400, text, "invalid_request_error", param=param)
+        case UnknownModel():
+            return _answer(404, text, "invalid_request_error", param="model", code="model_not_found")
+        case RequestTimeout():
+            return _answer(408, text, "invalid_request_error", code="request_timeout")
+        case BodyTooLarge():
+            return _answer(413, text, "invalid_request_error", code="request_too_large")
+        case TargetTooLong():
+            return _answer(414, text, "invalid_request_error", code="uri_too_long")
+        case HeadTooLarge():
+            return _answer(431, text, "invalid_request_error", code="request_header_fields_too_large")
+        case Unavailable():
+            retry_after = ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),)
+            return _answer(503, text, "server_error", code="service_unavailable", headers=retry_after)
+        case UpstreamError():
+            message = f"Failed to connect to backend service: {text}"
+            return _answer(502, message, "server_error", code="bad_gateway")
+        case _:
+            return _answer(500, "Internal server error", "server_error", code="internal_error")
+
+
+def _answer(
+    status: int,
+    message: str,
+    kind: str,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+) -> Answer:
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return Answer(status, json.dumps({"error": error}).encode(), headers)

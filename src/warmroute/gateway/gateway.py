@@ -1,0 +1,89 @@
+"""The data plane of one router, put together: what every exchange shares."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from warmroute.config.cors import response_headers
+from warmroute.config.tree import Config
+from warmroute.gateway.headers import render_headers
+from warmroute.gateway.protocol import ClientProtocol
+from warmroute.gateway.tokenizing import Tokenizing
+from warmroute.gateway.upstream.pool import UpstreamPool
+from warmroute.prompts.ladder import Ladder
+from warmroute.scheduling.scheduler import Scheduler
+from warmroute.scheduling.worker import Pool, Role, Worker
+from warmroute.telemetry.metrics import Metrics
+
+
+class Workers(Protocol):
+    """What the data plane needs of the fleet."""
+
+    def pool(self, role: Role, model: str | None) -> Pool:
+        """The workers that may serve a model now."""
+
+    def knows_model(self, role: Role, model: str) -> bool:
+        """Whether a worker lists the model."""
+
+    def worker_refused(self, worker: Worker) -> None:
+        """A hint: the worker did not accept a connection."""
+
+
+class Gateway:
+    """Settings, scheduler, fleet and connections of the data plane. To be made inside the event loop that it serves."""
+
+    def __init__(
+        self,
+        config: Config,
+        scheduler: Scheduler,
+        fleet: Workers,
+        metrics: Metrics,
+        *,
+        ladder: Ladder,
+        tokenizer: Tokenizing | None = None,
+        rng: Random | None = None,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.scheduler = scheduler
+        self.fleet = fleet
+        self.metrics = metrics
+        self.ladder = ladder
+        self.tokenizer = tokenizer
+        self.strict_models = config.scheduler.strict_models
+        self.max_body_bytes = config.server.max_body_bytes
+        self.client_idle_timeout = config.server.client_idle_timeout
+        self.upstream = UpstreamPool(
+            config.server.upstream_idle_timeout, self.loop, own_cors=bool(config.server.cors_allowed_origins)
+        )
+        self._origins = config.server.cors_allowed_origins
+        self._rng = rng if rng is not None else Random()
+
+    @property
+    def protocol_factory(self) -> Callable[..., ClientProtocol]:
+        """What to hand to `uvicorn.Config(http=...)`."""
+        return functools.partial(ClientProtocol, self)
+
+    @property
+    def upstream_connections(self) -> int:
+        """Open connections to workers, idle ones included."""
+        return self.upstream.open_connections
+
+    def new_request_id(self) -> bytes:
+        """An id for a request that brought none: 128 random bits in hexadecimal."""
+        return b"%032x" % self._rng.getrandbits(128)
+
+    def cors_lines(self, origin: bytes) -> bytes:
+        """The CORS header lines of an answer to `origin`."""
+        if not self._origins or not origin:
+            return b""
+        return render_headers(response_headers(self._origins, origin.decode("latin-1")))
+
+    async def close(self) -> None:
+        """Close what is idle. To be called after the server has ended its exchanges."""
+        self.upstream.close()
+        if self.tokenizer is not None:
+            self.tokenizer.close()

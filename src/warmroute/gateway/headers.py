@@ -1,0 +1,192 @@
+"""Which header fields pass through the gateway, and what the framing fields mean. Pure functions over raw bytes.
+
+Names keep their casing and order, values their bytes. Fields that belong to one connection only (RFC 9110, section
+7.6.1, with those that a Connection field names) stay behind; so do those that the gateway writes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+Header = tuple[bytes, bytes]
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_REQUEST_SPECIAL = HOP_BY_HOP | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+_RESPONSE_SPECIAL = HOP_BY_HOP | {
+    b"content-encoding",
+    b"content-length",
+    b"content-type",
+    b"x-request-id",
+    b"x-router-worker-url",
+}
+_CORS_PREFIX = b"access-control-"
+_LONGEST_REQUEST_ID = 256
+
+
+@dataclass(slots=True)
+class RequestHead:
+    """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF."""
+
+    forwarded: bytes = b""
+    content_length: int | None = None
+    transfer_encoding: bytes | None = None
+    expect_continue: bool = False
+    request_id: bytes | None = None
+    origin: bytes = b""
+
+    @property
+    def has_body(self) -> bool:
+        """Whether body bytes follow the head (RFC 9112, section 6.3)."""
+        return bool(self.content_length) or self.transfer_encoding is not None
+
+
+class Framing(Enum):
+    """How the end of a response body is told (RFC 9112, section 6.3)."""
+
+    NONE = "no body"
+    LENGTH = "content-length"
+    CHUNKED = "chunked"
+    UNTIL_CLOSE = "until the connection closes"
+
+
+@dataclass(slots=True)
+class ResponseHead:
+    """A worker's status line and header fields. `forwarded` holds the lines that go to the client, each with CRLF.
+
+    `event_stream` says that the body is a server-sent event stream as it stands, not compressed.
+    """
+
+    status: int
+    reason: bytes
+    forwarded: bytes
+    framing: Framing
+    event_stream: bool
+
+
+def read_request_head(headers: Iterable[Header]) -> RequestHead:
+    """Read a request's header fields. The parser has checked their syntax, and that Content-Length is a number."""
+    head = RequestHead()
+    lines: list[bytes] = []
+    named: set[bytes] = set()
+    for name, value in headers:
+        key = name.lower()
+        if key not in _REQUEST_SPECIAL:
+            lines += (name, b": ", value, b"\r\n")
+        elif key == b"content-length":
+            head.content_length = int(value)
+        elif key == b"connection":
+            named |= connection_names(value)
+        elif key == b"transfer-encoding":
+            head.transfer_encoding = value.lower() if head.transfer_encoding is None else b"several"
+        elif key == b"expect":
+            head.expect_continue = value.lower() == b"100-continue"
+        elif key == b"x-request-id":
+            if head.request_id is None and 0 < len(value) <= _LONGEST_REQUEST_ID:
+                head.request_id = value
+        elif key == b"origin":
+            head.origin = value
+            lines += (name, b": ", value, b"\r\n")
+    head.forwarded = b"".join(_without(lines, named.__contains__) if named else lines)
+    return head
+
+
+def read_response_head(
+    status: int, reason: bytes, headers: Iterable[Header], *, own_cors: bool = False
+) -> ResponseHead:
+    """Read a response's header fields. ValueError for a transfer coding other than chunked.
+
+    With `own_cors` the gateway writes the CORS fields itself, and a worker's are left out.
+    """
+    lines: list[bytes] = []
+    named: set[bytes] = set()
+    length: bytes | None = None
+    coding: bytes | None = None
+    event_stream = False
+    compressed = False
+    for name, value in headers:
+        key = name.lower()
+        if key in _RESPONSE_SPECIAL:
+            if key == b"content-type":
+                event_stream = value[:17].lower() == b"text/event-stream"
+            elif key == b"content-length":
+                length = value
+                if status == 204 or 100 <= status < 200:
+                    continue
+            elif key == b"content-encoding":
+                compressed = value.lower() != b"identity"
+            else:
+                if key == b"connection":
+                    named |= connection_names(value)
+                elif key == b"transfer-encoding":
+                    coding = value if coding is None else b"several"
+                continue
+        lines += (name, b": ", value, b"\r\n")
+    if named or own_cors:
+        lines = _without(lines, lambda key: key in named or (own_cors and key.startswith(_CORS_PREFIX)))
+    framing = body_framing(status, coding, length)
+    return ResponseHead(status, reason, b"".join(lines), framing, event_stream and not compressed)
+
+
+def body_framing(status: int, transfer_encoding: bytes | None, content_length: bytes | None) -> Framing:
+    """How the body of a response to a POST ends: RFC 9112, section 6.3, rules 1 and 4 to 8.
+
+    ValueError for a transfer coding that the gateway could not undo (rule 4).
+    """
+    if 100 <= status < 200 or status in (204, 304):
+        return Framing.NONE
+    if transfer_encoding is not None:
+        if transfer_encoding.lower() != b"chunked":
+            raise ValueError("transfer coding is not chunked")
+        return Framing.CHUNKED
+    if content_length is not None:
+        return Framing.LENGTH
+    return Framing.UNTIL_CLOSE
+
+
+def connection_names(value: bytes) -> frozenset[bytes]:
+    """The fields, in lower case, that a Connection field names, without those that stay behind anyway."""
+    value = value.lower()
+    if value in (b"keep-alive", b"close"):
+        return frozenset()
+    names = frozenset(token.strip() for token in value.split(b","))
+    return names - HOP_BY_HOP - {b"", b"close", b"content-length"}
+
+
+@lru_cache(maxsize=256)
+def status_line(status: int, reason: bytes) -> bytes:
+    """The status line for a client. A reason with control characters is left out."""
+    if any(byte < 0x20 or byte == 0x7F for byte in reason):
+        reason = b""
+    return b"HTTP/1.1 %d %b\r\n" % (status, reason)
+
+
+def render_headers(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Header lines from text pairs. ValueError for a line break or NUL: no value may start a line of its own."""
+    lines = [f"{name}: {value}" for name, value in headers]
+    if any(character in line for line in lines for character in "\r\n\0"):
+        raise ValueError("control character in a header")
+    return b"".join(line.encode("latin-1") + b"\r\n" for line in lines)
+
+
+def _without(lines: list[bytes], unwanted: Callable[[bytes], bool]) -> list[bytes]:
+    """The same lines (name, colon, value, end; name, ...) without those whose lower-case name is unwanted."""
+    kept: list[bytes] = []
+    for start in range(0, len(lines), 4):
+        if not unwanted(lines[start].lower()):
+            kept += lines[start : start + 4]
+    return kept

@@ -1,0 +1,382 @@
+"""The client's side of a connection: uvicorn's protocol with the inference paths taken out before ASGI.
+
+A POST to an inference path becomes an Exchange and is relayed; any other request is handed on to uvicorn and its ASGI
+application. Both kinds may come on one connection, one after the other or pipelined. Each takes its turn:
+
+* `_reading` is the request whose body is being parsed. Only then do bytes go to the parser while something is answered,
+  and only if it is that request; what comes early is held as bytes, and beyond MAX_HELD_BYTES left in the socket.
+* `_current` is the request whose turn it is to be answered, `_waiting` are those that one read brought behind it.
+
+The client counts as gone at its end-of-file, as in nginx and Envoy: a client that closes only its sending half looks
+the same as one that has left, and LLM answers are too dear to be made for nobody.
+"""
+
+# ruff: noqa: D102 - most methods are those of asyncio's and httptools' protocols
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import httptools
+from uvicorn._types import ASGI3Application
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.headers import RequestHead, read_request_head
+from warmroute.gateway.limits import (
+    LINGER_SECONDS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_HELD_BYTES,
+    MAX_PIPELINED,
+    MAX_TARGET_BYTES,
+    refuse_head,
+    refuse_head_size,
+    refuse_target_and_headers,
+)
+from warmroute.gateway.relay import relay
+from warmroute.gateway.targets import inference_kind, origin_form, without_upgrade
+from warmroute.prompts.body import Kind
+
+if TYPE_CHECKING:
+    from warmroute.gateway.gateway import Gateway
+
+logger = logging.getLogger(__name__)
+
+_Turn = Exchange | RequestResponseCycle
+
+
+class ClientProtocol(HttpToolsProtocol):
+    """One client connection."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._gateway = gateway
+        self._current: _Turn | None = None
+        self._reading: _Turn | None = None
+        self._waiting: deque[tuple[_Turn, ASGI3Application | None]] = deque()
+        self._held = bytearray()
+        self._in_head = False
+        self._head_bytes = 0  # received since the last head was complete: no less than the head under way
+        self._control_body_bytes = 0
+        self._upgrade_asked = False
+        self._last_request_seen = False  # whatever follows is not answered
+        self._dropping_input = False
+        self._last_activity = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._last_activity = self.loop.time()
+        timeout = self._gateway.client_idle_timeout
+        if timeout > 0:
+            self._idle_timer = self.loop.call_later(timeout, self._check_idle)
+
+    def data_received(self, data: bytes) -> None:
+        self._last_activity = self.loop.time()
+        if self._dropping_input:
+            return
+        if self._current is not None and self._reading is not self._current:
+            self._held += data
+            if len(self._held) > MAX_HELD_BYTES:
+                self.flow.pause_reading()
+            return
+        self._feed(data)
+
+    def eof_received(self) -> None:
+        self._leave()
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if isinstance(self._current, Exchange):
+            self._current.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if isinstance(self._current, Exchange):
+            self._current.resume()
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client reads more slowly than we write."""
+        return self.flow.write_paused
+
+    def shutdown(self) -> None:
+        """The server stops: close when idle, else after the answer under way."""
+        self._last_request_seen = True
+        if self._current is None:
+            self.transport.close()
+        else:
+            self._current.keep_alive = False
+
+    # httptools
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else it is a trailer
+            self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        if self._last_request_seen:
+            return
+        method = self.parser.get_method()
+        if self.parser.should_upgrade() and method != b"CONNECT":
+            self._upgrade_asked = True
+            return
+        refusal: GatewayError | None = None
+        if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS or len(self.url) > MAX_TARGET_BYTES:
+            refusal = refuse_target_and_headers(self.url, self.headers)
+        try:
+            self.url = origin_form(self.url)
+        except ValueError as error:
+            refusal = refusal or MalformedRequest(str(error))
+        kind = inference_kind(self.url) if method == b"POST" else None
+        if kind is not None:
+            self._begin_exchange(kind, refusal)
+        elif refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._begin_control()
+
+    def on_body(self, body: bytes) -> None:
+        reading = self._reading
+        if isinstance(reading, Exchange):
+            reading.body_pieces.append(body)
+            reading.body_size += len(body)
+            if reading.body_size > self._gateway.max_body_bytes:
+                self._refuse_rest(BodyTooLarge(self._gateway.max_body_bytes))
+        elif reading is not None:
+            self._control_body_bytes += len(body)
+            if self._control_body_bytes > self._gateway.max_body_bytes:
+                self._refuse_rest(BodyTooLarge(self._gateway.max_body_bytes))
+            else:
+                super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        reading, self._reading = self._reading, None
+        if isinstance(reading, Exchange):
+            reading.body_complete = True
+            reading.complete_at = self._last_activity
+            if reading is self._current:
+                self._answer(reading)
+        elif reading is not None:
+            super().on_message_complete()
+
+    def _feed(self, data: bytes) -> None:
+        if self._last_request_seen and self._reading is None:
+            return
+        self._head_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._upgrade_asked:
+                self._read_without_upgrade(data[upgrade.args[0] :])
+                return
+        except httptools.HttpParserCallbackError:
+            logger.exception("a request could not be read because of a fault in the router")
+            self._refuse_rest(InternalError())
+        except httptools.HttpParserError as error:
+            self._refuse_rest(MalformedRequest(f"Invalid HTTP request: {error}"))
+        if not self._in_head:
+            self._head_bytes = 0
+        elif self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(refuse_head_size(self.url))
+
+    def _read_without_upgrade(self, rest: bytes) -> None:
+        """Read a request again as if it had not asked for another protocol: the parser took it for bodiless."""
+        self._upgrade_asked = False
+        head = without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._feed(head + rest)
+
+    # A request begins.
+
+    def _begin_exchange(self, kind: Kind, refusal: GatewayError | None) -> None:
+        gateway = self._gateway
+        version = self.parser.get_http_version()
+        head = read_request_head(self.headers)
+        exchange = Exchange(
+            self,
+            head,
+            request_id=head.request_id or gateway.new_request_id(),
+            kind=kind,
+            target=self.url,
+            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.client_idle_timeout > 0,
+            http_1_0=version != "1.1",
+            extra_headers=gateway.cors_lines(head.origin),
+        )
+        exchange.refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
+        if exchange.refusal is None:
+            self._reading = exchange
+            self._last_request_seen = not exchange.keep_alive
+        else:
+            exchange.keep_alive = False
+            self._last_request_seen = True
+        self._enqueue(exchange)
+
+    def _begin_control(self) -> None:
+        """Hand the request on to uvicorn, which has not heard of it yet."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
+        self.cycle = None  # type: ignore[assignment]  # whose turn it is, is decided here
+        self._control_body_bytes = 0
+        super().on_headers_complete()
+        self._reading = self.cycle
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._enqueue(cycle, app)
+
+    def _refuse(self, error: GatewayError) -> None:
+        """Answer what cannot be taken for a request, when its turn comes, and close."""
+        self._in_head = False
+        self._last_request_seen = True
+        exchange = Exchange(self, RequestHead(), request_id=self._gateway.new_request_id())
+        exchange.refusal = error
+        self._enqueue(exchange)
+
+    def _refuse_rest(self, error: GatewayError) -> None:
+        """Stop reading the request under way, answer it with `error` when its turn comes, and close."""
+        reading, self._reading = self._reading, None
+        self._last_request_seen = True
+        if isinstance(reading, Exchange):
+            reading.refusal = error
+            reading.keep_alive = False
+            if reading is self._current:
+                self._answer(reading)
+        elif reading is None:
+            self._refuse(error)
+        elif reading is self._current and not reading.response_started:
+            self._disconnect(reading)
+            self._current = None
+            self._refuse(error)
+        else:
+            self.transport.close()
+
+    # Whose turn it is.
+
+    def _enqueue(self, turn: _Turn, app: ASGI3Application | None = None) -> None:
+        if self._current is None:
+            self._current = turn
+            self._start(turn, app)
+            return
+        self._waiting.append((turn, app))
+        if len(self._waiting) >= MAX_PIPELINED:
+            turn.keep_alive = False
+            self._last_request_seen = True
+
+    def _start(self, turn: _Turn, app: ASGI3Application | None) -> None:
+        if app is not None and not isinstance(turn, Exchange):
+            super()._start_asgi_task(turn, app)
+        elif isinstance(turn, Exchange):
+            if turn.body_complete or turn.refusal is not None:
+                self._answer(turn)
+            elif turn.head.expect_continue and not turn.http_1_0:
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _answer(self, exchange: Exchange) -> None:
+        task = self.loop.create_task(relay(exchange, self._gateway))
+        exchange.task = task
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def exchange_done(self, exchange: Exchange) -> None:
+        """The exchange is over: close, or let the next one take its turn."""
+        self.server_state.total_requests += 1
+        if exchange is not self._current or self.transport.is_closing():
+            return
+        if exchange.keep_alive:
+            self._next_turn()
+        elif exchange.body_complete or not self.transport.can_write_eof():
+            self.transport.close()
+        else:
+            self._linger()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        self._next_turn()
+
+    def _next_turn(self) -> None:
+        self._current = None
+        self._last_activity = self.loop.time()
+        if self.transport.is_closing():
+            return
+        if self._waiting:
+            self._current, app = self._waiting.popleft()
+            self._start(self._current, app)
+        elif self._last_request_seen:
+            self.transport.close()
+            return
+        if self._held and (self._current is None or self._reading is self._current):
+            held = bytes(self._held)
+            self._held.clear()
+            self._feed(held)
+        if not self._held:
+            self.flow.resume_reading()
+
+    # The client leaves, or has to.
+
+    def _leave(self) -> None:
+        self._waiting.clear()
+        self._held.clear()
+        if isinstance(self._current, Exchange):
+            self._current.leave()
+        elif self._current is not None:
+            self._disconnect(self._current)
+
+    def _disconnect(self, cycle: RequestResponseCycle) -> None:
+        if not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _linger(self) -> None:
+        """Close, but read and drop for a while what the client is still sending: a reset would take our answer away."""
+        self._dropping_input = True
+        self._held.clear()
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _check_idle(self) -> None:
+        timeout = self._gateway.client_idle_timeout
+        left = self._last_activity + timeout - self.loop.time()
+        if self._current is not None and self._reading is not self._current:
+            left = timeout
+        elif left <= 0 and isinstance(self._reading, Exchange):
+            self._refuse_rest(RequestTimeout(f"Invalid request body: nothing came for {timeout:g} s"))
+            left = timeout
+        elif left <= 0:
+            self.transport.close()
+            return
+        self._idle_timer = self.loop.call_later(left, self._check_idle)

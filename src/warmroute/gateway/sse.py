@@ -1,0 +1,25 @@
+"""Telling a client of a server-sent event stream, in-band, that the stream has broken.
+
+Wire format: WHATWG HTML, "Server-sent events". An event ends with an empty line; lines end with LF, CR or CRLF.
+"""
+
+from __future__ import annotations
+
+TAIL_BYTES = 4
+"""How many of the last bytes of a stream tell whether its last event is finished."""
+
+_ENDS_OF_EVENT = (b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\r\n", b"\n\r", b"\r\n\r")
+
+
+def is_mid_event(tail: bytes) -> bool:
+    """Whether a stream that ends in `tail` (all of it, or at least its last TAIL_BYTES) has an unfinished event."""
+    return bool(tail) and not tail.endswith(_ENDS_OF_EVENT)
+
+
+def error_event(error_body: bytes, tail: bytes) -> bytes:
+    """The bytes that end a broken stream: the unfinished event is closed, then one `data:` event tells the error.
+
+    `error_body` is one line of JSON. There is no `[DONE]` after it: a client must not take the stream for complete.
+    """
+    blank_line = b"\n\n" if is_mid_event(tail) else b""
+    return blank_line + b"data: " + error_body + b"\n\n"

@@ -1,0 +1,1 @@
+"""Connections to the workers: where to, which one, and what comes back."""

@@ -1,0 +1,221 @@
+"""One connection to a worker: it carries one exchange at a time and is reused only after a complete response.
+
+Callbacks move the bytes: what one read brought is parsed and handed to the sink at once, as at most one head and one
+piece of body, so no task wakes up per chunk. Interim responses (1xx) are swallowed, trailers dropped, and bytes that
+nobody asked for end the connection.
+"""
+
+# ruff: noqa: D102 - most methods are those of asyncio's and httptools' protocols
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+import httptools
+
+from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError
+from warmroute.gateway.headers import Framing, Header, ResponseHead, read_response_head
+
+MAX_HEAD_BYTES = 256 * 1024
+"""How much may come before a response's header section has ended; vLLM and SGLang send a few hundred bytes."""
+
+_JOINED_BYTES = 64 * 1024
+"""Up to here a request's head and body are joined for one write: the copy is cheaper than a second write."""
+
+
+class Sink(Protocol):
+    """Where a response goes to."""
+
+    def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
+        """What one read brought. After `complete` the connection is no longer the sink's."""
+
+    def response_failed(self, error: UpstreamError) -> None:
+        """The response will not be completed. The connection is no longer the sink's."""
+
+
+class Owner(Protocol):
+    """Who keeps the connection while it carries no exchange."""
+
+    def connection_opened(self, connection: UpstreamConnection) -> None:
+        """The connection is there; called once."""
+
+    def connection_free(self, connection: UpstreamConnection) -> None:
+        """The response is complete and the connection may carry another exchange."""
+
+    def connection_ended(self, connection: UpstreamConnection) -> None:
+        """The connection is gone; called once, after `connection_opened`."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """A client connection of HTTP/1.1. `reused` says whether it has carried an exchange before the present one."""
+
+    def __init__(self, owner: Owner, worker_url: str, *, own_cors: bool) -> None:
+        self.worker_url = worker_url
+        self.reused = False
+        self._owner = owner
+        self._own_cors = own_cors
+        self._sink: Sink | None = None
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._pieces: list[bytes] = []
+        # Bound to the list itself, a piece of body costs no Python frame.
+        self.on_body = self._pieces.append
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._begin_response()
+
+    def _begin_response(self) -> None:
+        self._headers: list[Header] = []
+        self._reason = b""
+        self._head: ResponseHead | None = None
+        self._head_read = False
+        self._head_bytes = 0
+        self._interim = False
+        self._keep_alive = False
+        self._until_close = False
+        self._complete = False
+        self._surplus = False
+        self._seen = False
+        self._fault = ""
+
+    def send(self, head: bytes, body: bytes, sink: Sink) -> None:
+        """Send a request; the response goes to `sink`."""
+        self._sink = sink
+        if len(body) <= _JOINED_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way; the sink hears no more."""
+        self._sink = None
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Let the worker wait; idempotent."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on; idempotent."""
+        self._transport.resume_reading()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._owner.connection_opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        sink = self._sink
+        if sink is None or self._parser is None:
+            self._transport.abort()
+            return
+        self._seen = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fault = self._fault or str(error)
+        pieces = self._pieces
+        body = b""
+        if pieces:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+        head = self._head
+        if self._complete:
+            self._end_exchange()
+            sink.response_received(head, body, True)
+            return
+        if head is not None or body:
+            self._head = None
+            sink.response_received(head, body, False)
+        if not self._head_read:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._fault = "its header section is too large"
+        if self._fault:
+            self._fail(BadResponse(f"invalid response: {self._fault}", self.worker_url, response_seen=True))
+
+    def _end_exchange(self) -> None:
+        """The response is complete: keep the connection if it is clean, else close it."""
+        self._sink = None
+        clean = self._keep_alive and not self._surplus and not self._fault
+        # A response that came before the whole request was sent leaves the rest of the request in the way.
+        if clean and self._transport.get_write_buffer_size() == 0:
+            self.reused = True
+            self._begin_response()
+            self._owner.connection_free(self)
+        else:
+            self._transport.abort()
+
+    def eof_received(self) -> None:
+        self._ended()
+        self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended(exc)
+        self._parser = None
+        self._owner.connection_ended(self)
+
+    def _ended(self, exc: Exception | None = None) -> None:
+        """No more bytes will come. That completes a body without a declared end, and breaks any other response."""
+        sink = self._sink
+        if sink is None:
+            return
+        if self._until_close and exc is None:
+            self._sink = None
+            sink.response_received(None, b"", True)
+            return
+        reason = "connection closed" if exc is None else f"connection lost: {exc}"
+        self._fail(
+            ConnectionLost(f"{reason} before the response was complete", self.worker_url, response_seen=self._seen)
+        )
+
+    def _fail(self, error: UpstreamError) -> None:
+        sink, self._sink = self._sink, None
+        self._transport.abort()
+        if sink is not None:
+            sink.response_failed(error)
+
+    # httptools
+
+    def on_message_begin(self) -> None:
+        """A response begins; after a complete one it is one that nobody asked for."""
+        if self._complete:
+            self._surplus = True
+
+    def on_status(self, reason: bytes) -> None:
+        """The reason phrase, or a part of it."""
+        self._reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One field of the header section; after that, of the trailers."""
+        if not self._head_read:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The header section has ended."""
+        if self._complete or self._parser is None:
+            return
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._interim = True
+            if status == 101:
+                self._fault = "it switches protocols unasked"
+            return
+        self._head_read = True
+        self._keep_alive = self._parser.should_keep_alive()
+        try:
+            self._head = read_response_head(status, self._reason, self._headers, own_cors=self._own_cors)
+        except ValueError as error:
+            self._fault = str(error)
+            return
+        self._until_close = self._head.framing is Framing.UNTIL_CLOSE
+
+    def on_message_complete(self) -> None:
+        """A response has ended; an interim one makes room for the one it announces."""
+        if self._interim:
+            self._interim = False
+            self._headers = []
+            self._reason = b""
+        elif not self._fault:
+            self._complete = True

@@ -1,0 +1,151 @@
+"""All connections to all workers: take an idle one, open a new one, keep what comes back.
+
+One timer for all of them, running only while something is idle, closes what has been idle for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from warmroute.gateway.errors import ConnectFailed
+from warmroute.gateway.upstream.address import Address
+from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.gateway.upstream.idle import IdleConnections
+from warmroute.scheduling.worker import Worker
+
+CONNECT_TIMEOUT_SECONDS = 2.0
+MAX_IDLE_PER_WORKER = 256
+_SHORTEST_SWEEP_SECONDS = 0.1
+
+# A worker whose host vanishes without a word is noticed after about a minute (sglang-router uses 30 s as well).
+_KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class WorkerConnections:
+    """The connections to one worker."""
+
+    __slots__ = ("_connecting", "_pool", "address", "idle", "open", "url_line", "worker")
+
+    def __init__(self, worker: Worker, pool: UpstreamPool) -> None:
+        """ValueError when the worker's URL is none."""
+        self._pool = pool
+        self.worker = worker
+        self.address = Address.of(worker.url)
+        self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
+        self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
+        self.open = 0
+        self._connecting = 0
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing is open, and nothing is being opened."""
+        return not self.open and not self._connecting
+
+    def take_idle(self) -> UpstreamConnection | None:
+        """The idle connection that was used last, if there is one."""
+        return self.idle.take(self._pool.now())
+
+    async def connect(self) -> UpstreamConnection:
+        """Open a new connection. ConnectFailed when that is refused or takes too long."""
+        address, url = self.address, self.worker.url
+        loop = asyncio.get_running_loop()
+        self._connecting += 1
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                transport, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self, url, own_cors=self._pool.own_cors),
+                    address.host,
+                    address.port,
+                    ssl=address.tls or None,
+                )
+        except TimeoutError as error:
+            raise ConnectFailed(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(str(error), url) from error
+        finally:
+            self._connecting -= 1
+            self._pool.watch()
+        _keep_alive(transport)
+        return connection
+
+    def connection_opened(self, connection: UpstreamConnection) -> None:
+        """Count a connection, until it ends."""
+        self.open += 1
+
+    def connection_free(self, connection: UpstreamConnection) -> None:
+        """Keep a connection for the next exchange."""
+        surplus = connection if self._pool.closed else self.idle.put(connection, self._pool.now())
+        if surplus is not None:
+            surplus.abort()
+        self._pool.watch()
+
+    def connection_ended(self, connection: UpstreamConnection) -> None:
+        """Forget a connection that has ended."""
+        self.open -= 1
+        self.idle.remove(connection)
+        self._pool.watch()
+
+
+class UpstreamPool:
+    """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out."""
+
+    def __init__(self, idle_timeout: float, loop: asyncio.AbstractEventLoop, *, own_cors: bool = False) -> None:
+        self.idle_timeout = idle_timeout
+        self.own_cors = own_cors
+        self.now = loop.time
+        self._loop = loop
+        self._workers: dict[Worker, WorkerConnections] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.closed = False
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open, idle ones included."""
+        return sum(connections.open for connections in self._workers.values())
+
+    def of(self, worker: Worker) -> WorkerConnections:
+        """The connections to one worker."""
+        connections = self._workers.get(worker)
+        if connections is None:
+            connections = self._workers[worker] = WorkerConnections(worker, self)
+        return connections
+
+    def watch(self) -> None:
+        """Make sure that idle connections, and records that are no longer used, are looked at in time."""
+        if self._timer is None and not self.closed:
+            self._timer = self._loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = self.now()
+        oldest: list[float] = []
+        for worker, connections in list(self._workers.items()):
+            for connection in connections.idle.expire(now):
+                connection.abort()
+            if connections.idle.oldest is not None:
+                oldest.append(connections.idle.oldest)
+            elif connections.unused:
+                del self._workers[worker]
+        if oldest:
+            delay = max(min(oldest) + self.idle_timeout - now, _SHORTEST_SWEEP_SECONDS)
+            self._timer = self._loop.call_later(delay, self._sweep)
+
+    def close(self) -> None:
+        """Close what is idle; connections in use end with their exchanges."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for connections in self._workers.values():
+            for connection in connections.idle.clear():
+                connection.abort()
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    sock = cast(socket.socket, transport.get_extra_info("socket"))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE_OPTIONS:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
