@@ -16,47 +16,50 @@ class Driver:
         self._loop = loop
         self._speed = speed
         self._origin = loop.time()
-        self._frozen_at: float | None = None
+        self._frozen = False
+        self._reached = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
     def now(self) -> float:
-        """The present, in engine seconds. It stands still while the engine is frozen."""
-        if self._frozen_at is not None:
-            return self._frozen_at
-        return (self._loop.time() - self._origin) * self._speed
+        """The present, in engine seconds: stands still while the engine is frozen, never runs backwards."""
+        if not self._frozen:
+            self._reached = max(self._reached, (self._loop.time() - self._origin) * self._speed)
+        return self._reached
 
     def submit(self, job: Job) -> None:
         """Queue a job; its `notify` tells of progress."""
-        self.core.submit(job, self.now)
+        self.core.submit(job, self.now())
         self._deliver()
 
     def abort(self, job: Job) -> None:
         """End a job and free what it holds."""
-        self.core.abort(job, self.now)
+        self.core.abort(job, self.now())
         self._deliver()
 
     def abort_all(self) -> None:
         """End every job."""
         for job in self.core.jobs():
-            self.core.abort(job, self.now)
+            self.core.abort(job, self.now())
         self._deliver()
 
     def freeze(self) -> None:
         """Stop the engine's time."""
-        self._frozen_at = self.now
+        self.now()
+        self._frozen = True
         self._cancel_timer()
 
     def thaw(self) -> None:
         """Let the engine's time go on where it stopped."""
-        if self._frozen_at is not None:
-            self._origin = self._loop.time() - self._frozen_at / self._speed
-            self._frozen_at = None
+        if self._frozen:
+            self._origin = self._loop.time() - self._reached / self._speed
+            self._frozen = False
             self._deliver()
 
-    def _run(self) -> None:
+    def _run(self, due: float) -> None:
+        # Event loops fire up to a millisecond early: what the timer was set for is due, whatever the clock says.
         self._timer = None
-        self.core.advance(self.now)
+        self._reached = max(self._reached, due)
+        self.core.advance(self.now())
         self._deliver()
 
     def _deliver(self) -> None:
@@ -64,8 +67,8 @@ class Driver:
             job.notify()
         self._cancel_timer()
         due = self.core.next_due
-        if due < math.inf and self._frozen_at is None:
-            self._timer = self._loop.call_at(self._origin + due / self._speed, self._run)
+        if due < math.inf and not self._frozen:
+            self._timer = self._loop.call_at(self._origin + due / self._speed, self._run, due)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
