@@ -198,7 +198,7 @@ def test_every_error_is_told_at_once(tmp_path: Path) -> None:
         "F:1: unknown key server.prot (nearest known: server.port)",
         "unknown environment variable WARMROUTE_PROT (nearest known: WARMROUTE_PORT)",
         "--max-body-bytes must be greater than or equal to 1, not '0'",
-        "F:2: scheduler.policy names an unknown policy nope (nearest known: remote_cache_aware)",
+        "F:2: scheduler.policy names an unknown policy nope (nearest known: random)",
         "--port or server.port is required",
     ]
 

@@ -111,7 +111,7 @@ def test_lists_from_every_source(tmp_path: Path) -> None:
         ("log: {}\nlog: {}", "router.yaml:2: key log is given in line 1 already"),
         ("log: [info]", "router.yaml:1: section log must hold keys and values"),
         ("- log", "router.yaml: must hold sections such as `server:` and `scheduler:`"),
-        ("? [1]\n: 2", "router.yaml:1: unknown key ? (nearest known: manager.enable-infer-ready-check)"),
+        ("? [1]\n: 2", "router.yaml:1: unknown key ? (nearest known: log)"),
     ],
 )
 def test_each_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, text: str, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Run the router."""
+"""Run the router until SIGTERM or SIGINT ends it. Needs a port; workers may be named here or register themselves."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def run(args: Namespace) -> int:
     for note in loaded.notes:
         logging.getLogger(__name__).info(note)
     # Only now: a bad flag is told without loading the server.
-    from warmroute import app
+    from warmroute import process
 
-    return app.run(loaded.config)
+    return process.run(loaded.config)

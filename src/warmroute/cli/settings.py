@@ -37,6 +37,8 @@ def add_settings(parser: ArgumentParser) -> None:
         help=f"YAML file; its keys are these flags by section [env: {config_path_variable()}]",
     )
     parser.set_defaults(unknown_arguments=[])
+    parser.usage = "%(prog)s [flags]"
+    parser.epilog = _EPILOG
     for section in sections():
         group = parser.add_argument_group(section.name, section.description)
         for option in section.options:
@@ -85,4 +87,7 @@ def _add_flag(add: Callable[..., object], option: Option) -> None:
         add(flag, metavar=metavar, help=help_text)
 
 
+_EPILOG = """Each flag is also a key of the YAML file and an environment variable; the later of default, file,
+variable and flag wins. `-` and `_` are the same in flags, and `--no-FLAG` is `--FLAG=false`.
+Lists: repeat the flag, or separate with commas."""
 _METAVARS = {"text": "TEXT", "whole number": "N", "number": "X"}

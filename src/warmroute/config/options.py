@@ -78,7 +78,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         last = SequenceMatcher(None, name.rpartition(".")[2], candidate.rpartition(".")[2]).ratio()
         return whole + last
 
-    return max(known, key=likeness)
+    return max(sorted(known), key=likeness)  # sorted: a tie gives the same answer every time
 
 
 def _section(name: str, field: FieldInfo) -> Section:

@@ -100,7 +100,8 @@ class ManagerConfig(_Section):
         default=(), description="URL of a mixed worker; may be repeated."
     )
     register_path: str = Field(
-        default="", description="YAML file with a list `instances:` of static workers; looked for beside the file, too."
+        default="",
+        description="YAML file with a list `instances:`; from the working directory, else from the configuration's.",
     )
     health_failure_threshold: int = Field(
         default=1, ge=1, description="Failed ticks in a row that make a worker unhealthy."
