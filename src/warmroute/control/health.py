@@ -1,0 +1,55 @@
+"""How the router and its workers do: /health, /ready, /health_generate, /worker_metrics."""
+
+from __future__ import annotations
+
+import math
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+
+from warmroute.control.parts import ControlParts
+from warmroute.control.readiness import Readiness
+
+
+def health_routes(parts: ControlParts, readiness: Readiness) -> APIRouter:
+    """Four questions that supervisors ask. HEAD is answered for the two that load balancers poll."""
+    routes = APIRouter()
+
+    @routes.api_route("/health", methods=["GET", "HEAD"])
+    async def health() -> Response:
+        return JSONResponse({"code": 200, "status": "ok"})
+
+    @routes.api_route("/ready", methods=["GET", "HEAD"])
+    async def ready() -> Response:
+        is_ready = readiness.is_ready()
+        status = 200 if is_ready else 503
+        return JSONResponse({"code": status, "infer_ready": is_ready}, status)
+
+    @routes.get("/health_generate")
+    async def health_generate() -> Response:
+        probes = await parts.fleet.probe_all()
+        failed = {member.url: reason for member, passed, reason in probes if not passed}
+        if not failed:
+            return JSONResponse({"code": 200, "msg": "Health check complete"})
+        urls = sorted(failed)
+        msg = f"unhealthy: {', '.join(urls)}"
+        reasons = [{"url": url, "reason": failed[url]} for url in urls]
+        return JSONResponse({"code": 503, "msg": msg, "unhealthy": reasons}, 503)
+
+    @routes.get("/worker_metrics")
+    async def worker_metrics() -> Response:
+        metrics = {
+            url: {name: _whole(value) for name, value in figures.items()}
+            for url, figures in sorted(parts.fleet.worker_metrics().items())
+        }
+        is_queueing = any(figures["num_requests_waiting"] > 0 for figures in metrics.values())
+        # The router holds no queue of its own: a request is placed or answered at once.
+        answer = {"code": 200, "metrics": metrics, "is_queueing": is_queueing, "pending_request_count": 0}
+        return JSONResponse(answer)
+
+    return routes
+
+
+def _whole(value: float) -> int:
+    """The contract's numbers are integers; what an engine sends may be anything a float can be."""
+    return round(value) if math.isfinite(value) else 0

@@ -1,0 +1,37 @@
+"""What the control app is made of. Everything is handed in; it builds nothing that others could want to share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from warmroute.config.tree import Config
+from warmroute.fleet import Fleet
+from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.scheduler import Scheduler
+from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class ControlParts:
+    """The rooms of one router that its control endpoints show or steer.
+
+    `upstream_connections` is the gateway's number of open connections. `inference_paths` are the paths that the
+    gateway serves: any other method on them is answered 405 here.
+    """
+
+    fleet: Fleet
+    ledger: Ledger
+    scheduler: Scheduler
+    metrics: Metrics
+    config: Config
+    version: str
+    upstream_connections: Callable[[], int]
+    inference_paths: Collection[str] = ()
+
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values."""
+        return Sources(
+            self.metrics, self.ledger, self.fleet.workers, self.scheduler.policy_name, self.upstream_connections
+        )
