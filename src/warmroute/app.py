@@ -1,0 +1,216 @@
+"""The only place where everything is put together: configuration to objects to a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import uvicorn
+
+from warmroute import __version__
+from warmroute.config import Config
+from warmroute.control.app import create_control_app
+from warmroute.control.parts import ControlParts
+from warmroute.fleet.fleet import Fleet
+from warmroute.gateway.gateway import Gateway
+from warmroute.gateway.targets import INFERENCE_PATHS
+from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
+from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
+from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.prefix_index import PrefixIndex
+from warmroute.scheduling.registry import create_policy
+from warmroute.scheduling.scheduler import Scheduler
+from warmroute.scheduling.worker import Role
+from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.stats import log_stats
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 2048
+SHUTDOWN_SECONDS = 30
+_REPORTS_POLL_SECONDS = 1.0
+
+
+class Router:
+    """One router. Several may run in one process: nothing is shared between them.
+
+    With a `seed` every random decision is repeatable. `gateway` exists from `start` on.
+    """
+
+    gateway: Gateway
+
+    def __init__(self, config: Config, *, seed: int | None = None) -> None:
+        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer file."""
+        options = config.scheduler
+        roles: dict[Role, str] = {
+            "mixed": options.policy,
+            "prefill": options.prefill_policy,
+            "decode": options.decode_policy,
+        }
+        policies = {role: create_policy(name, options) for role, name in roles.items()}
+        self.config = config
+        self._rng = Random(seed)
+        block = options.cache_block_size
+        self._ladder = Ladder.default() if block is None else Ladder.fixed(block * BYTES_PER_TOKEN)
+        self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
+        self.ledger = Ledger(keep_stacks=config.log.level == "debug")
+        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic)
+        self.metrics = Metrics()
+        reads_reports = any(policy.reads_reports for policy in policies.values())
+        tick = config.manager.health_check_interval_secs
+        self.fleet = Fleet(
+            config,
+            self.scheduler.forget,
+            poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
+        )
+        self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
+        self._chores: list[asyncio.Task[None]] = []
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; 0 before `start`."""
+        return self._socket.getsockname()[1] if self._server is not None else 0
+
+    async def start(self) -> None:
+        """Listen and begin to probe the workers. Returns once requests are accepted.
+
+        Raises OSError when the address cannot be bound, InvalidInstance for a static worker that makes no sense.
+        """
+        self._socket = bind(self.config.server.host, self.config.server.port or 0)
+        try:
+            await self.fleet.start()
+        except BaseException:
+            self._socket.close()
+            raise
+        self.gateway = Gateway(
+            self.config,
+            self.scheduler,
+            self.fleet,
+            self.metrics,
+            ladder=self._ladder,
+            tokenizer=self._tokenizing(),
+            rng=self._rng,
+        )
+        self._server = _Server(self._uvicorn_config())
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http server")
+        accepting = asyncio.create_task(self._server.accepting.wait())
+        await asyncio.wait((accepting, self._serving), return_when=asyncio.FIRST_COMPLETED)
+        if not accepting.done():
+            accepting.cancel()
+            await self.stop()
+            raise RuntimeError("the HTTP server did not start")
+        self._chores = [
+            asyncio.create_task(
+                log_stats(self.metrics, self.fleet.workers, self.config.scheduler.stats_interval_secs), name="stats"
+            ),
+            asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
+        ]
+
+    async def stop(self) -> None:
+        """Stop listening, let running requests end (at most SHUTDOWN_SECONDS), close everything."""
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        if self._serving is not None:
+            self.begin_stop()
+            await self._serving
+            await self.gateway.close()
+        await self.fleet.stop()
+
+    async def wait(self) -> None:
+        """Return when the HTTP server has ended; raises what ended it."""
+        if self._serving is not None:
+            await asyncio.shield(self._serving)
+
+    def begin_stop(self) -> None:
+        """Stop listening; `wait` returns once running requests have ended."""
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def abandon_running(self) -> None:
+        """Do not wait for running requests any longer."""
+        if self._server is not None:
+            self._server.force_exit = True
+
+    def _tokenizing(self) -> Tokenizing | None:
+        options = self.config.scheduler
+        if options.tokenizer_url:
+            source = RemoteTokenizer(options.tokenizer_url, lambda: self.fleet.http)
+            return Tokenizing(source, options.tokenizer_timeout_secs)
+        if self._local_tokenizer is not None:
+            return Tokenizing(LocalTokens(self._local_tokenizer), options.tokenizer_timeout_secs)
+        return None
+
+    def _uvicorn_config(self) -> uvicorn.Config:
+        parts = ControlParts(
+            fleet=self.fleet,
+            ledger=self.ledger,
+            scheduler=self.scheduler,
+            metrics=self.metrics,
+            config=self.config,
+            version=__version__,
+            upstream_connections=lambda: self.gateway.upstream_connections,
+            inference_paths={path.decode() for path in INFERENCE_PATHS},
+        )
+        return uvicorn.Config(
+            create_control_app(parts),
+            http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=max(1, round(self.config.server.client_idle_timeout)),
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+
+    async def _sweep(self, interval: float) -> None:
+        """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
+        while interval > 0:
+            await asyncio.sleep(interval)
+            self.index.sweep(time.monotonic())
+
+
+class _Server(uvicorn.Server):
+    """A server that tells when it accepts, and leaves signals alone: uvicorn's would end the process by the signal."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, then tell."""
+        await super().startup(sockets)
+        self.accepting.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening address, IPv4 or IPv6. Raises OSError when it is in use or does not exist."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

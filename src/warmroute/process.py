@@ -1,0 +1,88 @@
+"""The process around a router: event loop, signals, garbage collection, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from warmroute import __version__
+from warmroute.app import Router
+from warmroute.config import Config
+from warmroute.fleet.errors import FleetError
+from warmroute.prompts.tokenizer import TokenizerError
+from warmroute.scheduling.errors import SchedulingError
+
+logger = logging.getLogger(__name__)
+
+_CANNOT_START = 2
+# A busy router makes and drops thousands of objects a second, next to none of them in cycles.
+_GC_THRESHOLDS = (50_000, 20, 50)
+
+
+def run(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 2 with one line on stderr if it cannot start."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(config))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop of uvloop where that is installed (everywhere but on Windows), else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _serve(config: Config) -> int:
+    try:
+        router = Router(config)
+        await router.start()
+    except (OSError, FleetError, SchedulingError, TokenizerError) as error:
+        sys.stderr.write(f"warmroute serve: {_reason(error, config)}\n")
+        return _CANNOT_START
+    _stop_on_signals(router)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    logger.info(
+        "warmroute %s listens on %s port %d, policy %s, %d workers",
+        __version__,
+        config.server.host,
+        router.port,
+        router.scheduler.policy_name("mixed"),
+        len(router.fleet.members),
+    )
+    try:
+        await router.wait()
+    finally:
+        await router.stop()
+    return 0
+
+
+def _reason(error: Exception, config: Config) -> str:
+    if isinstance(error, OSError):
+        return f"cannot listen on {config.server.host} port {config.server.port}: {error.strerror or error}"
+    return " ".join(str(error).split())
+
+
+def _stop_on_signals(router: Router) -> None:
+    """The first signal lets running requests end, the second one does not wait for them."""
+    seen = False
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal seen
+        if seen:
+            router.abandon_running()
+            return
+        seen = True
+        logger.info("%s: no new requests, %d running", number.name, router.ledger.open_leases)
+        router.begin_stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
