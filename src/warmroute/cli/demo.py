@@ -1,0 +1,68 @@
+"""Compare round_robin with cache_aware on four simulated engines.
+
+Starts the engines and the router as processes of their own on free ports, plays a multi-turn workload through real
+sockets, once for each policy and with fresh engines each time, and prints a table. Everything that was started is
+stopped at the end, also on Ctrl-C and SIGTERM. The engines are a simulation: no model is computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from warmroute.cli.signals import EXIT_CODES, until_signal
+from warmroute.cli.values import positive_int
+from warmroute.simulation.demo import DemoPlan, play_round
+from warmroute.simulation.load.progress import LoadProgress
+from warmroute.simulation.load.records import Summary
+from warmroute.simulation.load.report import print_table
+from warmroute.simulation.processes import ChildError
+
+POLICIES = ("round_robin", "cache_aware")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    plan = DemoPlan()
+    parser.add_argument("--sessions", type=positive_int, default=plan.load.sessions, metavar="N", help="conversations")
+    parser.add_argument("--turns", type=positive_int, default=plan.load.turns, metavar="N", help="turns of each")
+    parser.add_argument("--concurrency", type=positive_int, default=plan.concurrency, metavar="N", help="at a time")
+    parser.add_argument("--seed", type=int, default=plan.load.seed, help="seed of the texts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play both rounds and print the table. 0 when every request was answered, 1 when not or when a start failed."""
+    default = DemoPlan()
+    load = replace(default.load, sessions=args.sessions, turns=args.turns, seed=args.seed)
+    plan = replace(default, load=load, concurrency=args.concurrency)
+    rounds: dict[str, Summary] = {}
+    try:
+        stopped_by = asyncio.run(_play(plan, rounds))
+    except ChildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if stopped_by is not None:
+        return EXIT_CODES[stopped_by]
+    print_table(
+        Console(), rounds, f"{plan.engines} simulated engines with caches of {plan.engine.cache_tokens:,} tokens"
+    )
+    if args.json:
+        args.json.write_text(json.dumps({name: summary.as_dict() for name, summary in rounds.items()}, indent=2) + "\n")
+    return 1 if any(summary.failed or summary.not_sent for summary in rounds.values()) else 0
+
+
+async def _play(plan: DemoPlan, rounds: dict[str, Summary]) -> signal.Signals | None:
+    async def both() -> None:
+        for policy in POLICIES:
+            with LoadProgress(Console(stderr=True), policy, plan.requests) as progress:
+                rounds[policy] = await play_round(plan, policy, progress.update)
+
+    return await until_signal(both())

@@ -1,0 +1,95 @@
+"""Compares two policies of the router: the same load on the same fresh engines, once for each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from warmroute.simulation.load.client import LoadClient
+from warmroute.simulation.load.records import Record, Summary
+from warmroute.simulation.load.runner import LoadRun
+from warmroute.simulation.load.synthetic import SyntheticLoad
+from warmroute.simulation.load.workload import Overrides
+from warmroute.simulation.processes import Children, free_ports
+from warmroute.simulation.settings import EngineSettings
+from warmroute.simulation.timing import Timing
+
+START_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """What is compared. The caches hold what a quarter of the users need, but not what all of them need."""
+
+    engines: int = 4
+    concurrency: int = 24
+    load: SyntheticLoad = field(default_factory=lambda: SyntheticLoad(sessions=96))
+    engine: EngineSettings = field(
+        default_factory=lambda: EngineSettings(
+            dialect="vllm", cache_tokens=16_000, timing=Timing(prefill_speed=10_000, decode_speed=120)
+        )
+    )
+
+    @property
+    def requests(self) -> int:
+        """Requests of one round."""
+        return self.load.sessions * self.load.turns
+
+
+async def play_round(plan: DemoPlan, policy: str, on_record: Callable[[Record], None]) -> Summary:
+    """Start fresh engines and a router with `policy`, play the load, stop everything. Raises ChildError."""
+    with tempfile.TemporaryDirectory(prefix="warmroute-demo-") as directory, Children(Path(directory)) as children:
+        *engine_ports, router_port = free_ports(plan.engines + 1)
+        engines = [f"http://127.0.0.1:{port}" for port in engine_ports]
+        router = f"http://127.0.0.1:{router_port}"
+        async with aiohttp.ClientSession(trust_env=False) as http:
+            child = children.start("engine", *_engine_flags(plan.engine, engine_ports))
+            for url in engines:
+                await child.until(lambda url=url: _answers(http, f"{url}/health"), START_SECONDS)  # type: ignore[misc]
+            workers = [flag for url in engines for flag in ("--worker", url)]
+            child = children.start(
+                "serve", "--host", "127.0.0.1", "--port", str(router_port), "--policy", policy, *workers,
+                "--log-level", "warning",
+            )  # fmt: skip
+            await child.until(lambda: _sees_workers(http, router, len(engines)), START_SECONDS)
+        async with LoadClient(router) as client:
+            run = LoadRun(client, plan.load.make(), Overrides(model=plan.engine.model), on_record)
+            await run.closed_loop(plan.concurrency)
+        return run.summary()
+
+
+def _engine_flags(engine: EngineSettings, ports: list[int]) -> list[str]:
+    flags = {
+        "--ports": ",".join(map(str, ports)),
+        "--dialect": engine.dialect,
+        "--cache-tokens": engine.cache_tokens,
+        "--prefill-speed": engine.timing.prefill_speed,
+        "--decode-speed": engine.timing.decode_speed,
+    }
+    return [str(part) for flag in flags.items() for part in flag]
+
+
+async def _answers(http: aiohttp.ClientSession, url: str) -> bool:
+    return await _get(http, url) is not None
+
+
+async def _sees_workers(http: aiohttp.ClientSession, router: str, count: int) -> bool:
+    workers = await _get(http, f"{router}/registered_number")
+    return isinstance(workers, dict) and workers.get("mixed") == count
+
+
+async def _get(http: aiohttp.ClientSession, url: str) -> Any:
+    """The JSON of a 200 answer, or "" if it is not JSON; None for everything else."""
+    try:
+        async with http.get(url, timeout=aiohttp.ClientTimeout(total=2.0)) as response:
+            if response.status != 200:
+                return None
+            is_json = response.content_type == "application/json"
+            return await response.json() if is_json else ""
+    except (aiohttp.ClientError, TimeoutError):
+        return None
