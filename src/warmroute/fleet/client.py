@@ -1,0 +1,108 @@
+"""How the fleet asks engines: one HTTP session, short deadlines, bounded answers. Engines are never trusted.
+
+Library exceptions end here: a probe gives a reason, everything else None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+
+from warmroute.engines import Vitals, read_metrics
+from warmroute.fleet.instance import InstanceInfo
+from warmroute.fleet.models import ModelObject, read_models
+
+# A page of metrics is about 50 KB and a list of models less; what an engine sends beyond this is not read.
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+# Below the 5 s after which uvicorn, and with it most engines, closes an idle connection.
+_KEEP_ALIVE_SECONDS = 4.0
+
+# ValueError: host names that cannot be encoded, and answers that the parser chokes on.
+REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The result of one health check, and why it failed."""
+
+    passed: bool
+    reason: str = ""
+
+
+def open_session() -> aiohttp.ClientSession:
+    """A session without proxies, cookies or compression. Must be called in the loop that uses it."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "identity", "user-agent": "warmroute"},
+        trust_env=False,
+    )
+
+
+class EngineClient:
+    """Asks engines for health, metrics and models. `timeout` is in seconds per question."""
+
+    def __init__(self, session: aiohttp.ClientSession, health_endpoint: str, timeout: float) -> None:
+        self._session = session
+        self._health_path = "/" + health_endpoint.lstrip("/")
+        self._timeout = timeout
+
+    async def probe(self, url: str) -> Probe:
+        """Check health once; only a 200 counts."""
+        try:
+            async with self._get(url + self._health_path) as response:
+                status = response.status
+        except REQUEST_ERRORS as error:
+            return Probe(False, self._reason(error))
+        return Probe(status == 200, "" if status == 200 else f"HTTP {status}")
+
+    async def vitals(self, info: InstanceInfo) -> Vitals | None:
+        """What the engine's metrics say now; None when they cannot be had or are in no known dialect."""
+        page = await self._page(info.metrics_url)
+        return None if page is None else read_metrics(page)
+
+    async def models(self, info: InstanceInfo) -> tuple[ModelObject, ...] | None:
+        """The models that the engine lists; None when it lists none."""
+        page = await self._page(info.url + "/v1/models")
+        return None if page is None else read_models(page)
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        """Send a body; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
+        limits = aiohttp.ClientTimeout(total=seconds)
+        async with self._session.post(
+            url, data=body, headers=headers, timeout=limits, allow_redirects=False
+        ) as response:
+            return response.status, await _read(response)
+
+    def explain(self, error: BaseException, seconds: float) -> str:
+        """A short reason for people, without the object dumps of the library."""
+        if isinstance(error, TimeoutError):
+            return f"no answer within {seconds:g} s"
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return error.os_error.strerror or "cannot connect"
+        return " ".join(str(error).split())[:200] or type(error).__name__
+
+    async def _page(self, url: str) -> bytes | None:
+        try:
+            async with self._get(url) as response:
+                return await _read(response) if response.status == 200 else None
+        except REQUEST_ERRORS:
+            return None
+
+    def _get(self, url: str) -> aiohttp.client._RequestContextManager:
+        return self._session.get(url, timeout=aiohttp.ClientTimeout(total=self._timeout), allow_redirects=False)
+
+    def _reason(self, error: BaseException) -> str:
+        return self.explain(error, self._timeout)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            break
+    return bytes(body[:MAX_ANSWER_BYTES])

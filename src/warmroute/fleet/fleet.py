@@ -1,0 +1,294 @@
+"""The fleet: the roster and everything that runs to keep it true. The one object that other rooms talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import aiohttp
+
+from warmroute.config import Config
+from warmroute.fleet.acquaintance import get_to_know, vouch
+from warmroute.fleet.address import parse_address
+from warmroute.fleet.background import Background
+from warmroute.fleet.broadcast import Answer, broadcast
+from warmroute.fleet.client import EngineClient, open_session
+from warmroute.fleet.errors import InvalidInstance, UnknownWorker
+from warmroute.fleet.instance import InstanceInfo, check_role
+from warmroute.fleet.member import Member, Source
+from warmroute.fleet.models import ModelObject, merge_models
+from warmroute.fleet.returns import wait_for_return
+from warmroute.fleet.roster import Roster, RosterRules
+from warmroute.fleet.states import State
+from warmroute.fleet.static import static_instances
+from warmroute.fleet.times import FleetTimes
+from warmroute.fleet.watcher import Intervals, Watcher
+from warmroute.scheduling.worker import Pool, Role, Worker
+
+logger = logging.getLogger(__name__)
+
+
+class Fleet:
+    """All workers, from `start` to `stop`, both in the loop that serves requests.
+
+    `scheduler_forget` purges a worker's prefix entries. `poll_interval` is in seconds (default: the tick interval).
+    Methods that take a worker's name accept its id (`host:port`) and its URL, and raise UnknownWorker.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        scheduler_forget: Callable[[Worker], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_change: Callable[[], None] = lambda: None,
+        poll_interval: float | None = None,
+        times: FleetTimes | None = None,
+    ) -> None:
+        manager = config.manager
+        self._config = config
+        self._times = times or FleetTimes()
+        tick = manager.health_check_interval_secs
+        self._intervals = Intervals(tick, poll_interval or tick)
+        rules = RosterRules(
+            manager.health_failure_threshold,
+            manager.health_success_threshold,
+            config.scheduler.worker_cache_tokens,
+        )
+        self._roster = Roster(rules, scheduler_forget, clock, on_change)
+        self._background = Background()
+        self._watchers: dict[str, Watcher] = {}
+        self._registrations: dict[str, asyncio.Task[None]] = {}
+        self._returns: dict[str, asyncio.Task[None]] = {}
+        self._leave_began = asyncio.Event()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Begin to probe the static workers. Raises InvalidInstance when one cannot be understood."""
+        manager = self._config.manager
+        # Where a file entry has the address of a URL, the entry counts: it tells more.
+        statics = {info.id: info for info in static_instances(manager)}
+        for info in statics.values():
+            check_role(info.role, splitwise=self._config.server.splitwise)
+        self._session = open_session()
+        self._client = EngineClient(self._session, manager.health_check_endpoint, manager.health_check_timeout_secs)
+        for info in statics.values():
+            self._want(info, "static")
+        self._background.run(self._keep_house(), "fleet housekeeping")
+
+    async def stop(self) -> None:
+        """End all tasks and connections. The members stay readable."""
+        await self._background.stop()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        """The session for engines: no proxies, no cookies. Exists between `start` and `stop`."""
+        if self._session is None:
+            raise RuntimeError("the fleet is not running")
+        return self._session
+
+    @property
+    def members(self) -> Collection[Member]:
+        """Every known worker, in the order in which they came."""
+        return self._roster.members.values()
+
+    def workers(self) -> list[Worker]:
+        """The scheduler's records of all members."""
+        return [member.worker for member in self.members]
+
+    def get(self, worker: str) -> Member | None:
+        """The member with this id or URL, or None."""
+        key = _id(worker)
+        return None if key is None else self._roster.members.get(key)
+
+    def pool(self, role: Role, model: str | None) -> Pool:
+        """The workers that may get a request for this model. A dictionary look-up unless something changed."""
+        return self._roster.pools.pool(role, model)
+
+    def knows_model(self, role: Role, model: str | None) -> bool:
+        """False only if lists of models are known and none has this one."""
+        return self._roster.pools.knows_model(role, model)
+
+    def models(self) -> list[ModelObject]:
+        """The model objects of all routable workers, as the engines wrote them; the first of an id wins."""
+        return merge_models(member.models or () for member in self.members if member.routable)
+
+    def can_serve(self) -> bool:
+        """Whether a request could be routed now: with splitwise, that takes both roles."""
+        roles: tuple[Role, ...] = ("prefill", "decode") if self._config.server.splitwise else ("mixed",)
+        return all(self.pool(role, None).candidates for role in roles)
+
+    def worker_metrics(self) -> dict[str, dict[str, float]]:
+        """By URL: what each engine last reported, or the router's own count where no report is fresh."""
+        return {member.url: _figures(member) for member in self.members}
+
+    def worker_refused(self, worker: Worker) -> None:
+        """Nobody answered there: no new requests until a probe passes, and a probe at once."""
+        member = self._roster.refuse(worker)
+        if member is not None and (watcher := self._watchers.get(member.id)):
+            watcher.hint()
+
+    async def register(self, info: InstanceInfo) -> None:
+        """A registration or heartbeat. A known worker is answered at once, a new one after its probes.
+
+        Raises InvalidInstance (wrong role for this router) or NotHealthy (new, and not stored).
+        """
+        check_role(info.role, splitwise=self._config.server.splitwise)
+        if info.id not in self._roster.members:
+            # Shielded: somebody else may wait for the same registration.
+            await asyncio.shield(self._registration(info))
+        member = self._roster.members.get(info.id)
+        if member is not None:
+            self._roster.heartbeat(member, info)
+            if not member.health.is_healthy:
+                self._watchers[member.id].hint()
+
+    def add_worker(self, url: str, role: Role = "mixed") -> Member:
+        """Want a worker from now on, whether it is up or not. Raises InvalidInstance. A known one stays and takes
+        the role.
+        """
+        try:
+            address = parse_address(url)
+        except ValueError as error:
+            raise InvalidInstance(f"worker {url[:200]!r} {error}") from None
+        check_role(role, splitwise=self._config.server.splitwise)
+        return self._want(InstanceInfo.at(address, role), "added")
+
+    def drain(self, worker: str) -> Member:
+        """Hold a worker: no new requests, whatever it says, until `undrain`."""
+        member = self._known(worker)
+        self._roster.hold(member, True)
+        return member
+
+    def undrain(self, worker: str) -> Member:
+        """Lift the hold."""
+        member = self._known(worker)
+        self._roster.hold(member, False)
+        return member
+
+    def deregister(self, worker: str, *, for_good: bool = False) -> int:
+        """No new requests; when the running ones (their number is returned) have ended, the worker is removed.
+
+        A wanted worker comes back by itself once it was down and up again, unless it is removed `for_good`.
+        """
+        key = _id(worker)
+        if for_good and key in self._returns:
+            self._returns.pop(key).cancel()
+            return 0
+        member = self._known(worker)
+        self._roster.leave(member, for_good=for_good)
+        self._leave_began.set()
+        return member.running
+
+    async def probe_all(self) -> list[tuple[Member, bool, str]]:
+        """Check the health of every member now: member, passed, reason. Takes one probe's time; changes no state."""
+        members = list(self.members)
+        probes = await asyncio.gather(*(self._client.probe(member.url) for member in members))
+        return [(member, probe.passed, probe.reason) for member, probe in zip(members, probes, strict=True)]
+
+    async def abort(self, body: bytes) -> list[Answer]:
+        """Send an order to `/v1/abort_requests` of every member, healthy or not. Takes as long as a probe may."""
+        seconds = self._config.manager.health_check_timeout_secs
+        return await broadcast(self._client, list(self.members), "/v1/abort_requests", body, seconds)
+
+    def _known(self, worker: str) -> Member:
+        member = self.get(worker)
+        if member is None:
+            raise UnknownWorker(worker)
+        return member
+
+    def _want(self, info: InstanceInfo, source: Source) -> Member:
+        if returning := self._returns.pop(info.id, None):
+            returning.cancel()
+        member = self._roster.members.get(info.id)
+        if member is None:
+            member = self._roster.add(info, source)
+            self._watch(member)
+            return member
+        self._roster.stay(member)
+        if member.role != info.role:
+            self._roster.heartbeat(member, replace(member.info, role=info.role))
+        return member
+
+    def _watch(self, member: Member) -> None:
+        watcher = Watcher(member, self._roster, self._client, self._intervals, self._times)
+        self._watchers[member.id] = watcher
+        watcher.start(self._background)
+
+    def _registration(self, info: InstanceInfo) -> asyncio.Task[None]:
+        """The one task that introduces this new worker, however many ask for it."""
+        task = self._registrations.get(info.id)
+        if task is None:
+            task = self._background.run(self._introduce(info), f"register {info.id}")
+            task.add_done_callback(lambda _: self._registrations.pop(info.id, None))
+            self._registrations[info.id] = task
+        return task
+
+    async def _introduce(self, info: InstanceInfo) -> None:
+        await vouch(self._client, info, self._config.manager.health_success_threshold, self._times)
+        known = await get_to_know(self._client, info, self._times.acquaintance)
+        if info.id in self._roster.members:
+            return  # An operator has added it meanwhile.
+        returning = self._returns.pop(info.id, None)
+        if returning is not None:
+            returning.cancel()
+        member = self._roster.add(info, "static" if returning else "registered", State.HEALTHY)
+        self._roster.learn_models(member, known.models)
+        if known.vitals is not None:
+            self._roster.learn_vitals(member, known.vitals)
+        self._watch(member)
+
+    async def _bring_back(self, info: InstanceInfo, source: Source) -> None:
+        await wait_for_return(self._client, info, self._times.retry)
+        del self._returns[info.id]
+        self._want(info, source)
+
+    async def _keep_house(self) -> None:
+        while True:
+            leaving = any(member.leaving for member in self.members)
+            try:
+                async with asyncio.timeout(self._times.leave_check if leaving else self._times.housekeeping):
+                    await self._leave_began.wait()
+            except TimeoutError:
+                pass
+            self._leave_began.clear()
+            try:
+                self._tidy()
+            except Exception:
+                logger.exception("unexpected error in the fleet's housekeeping")
+
+    def _tidy(self) -> None:
+        for member in self._roster.finished():
+            self._remove(member, "it has left")
+            if member.wanted:
+                returning = self._bring_back(member.info, member.source)
+                self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
+        for member in self._roster.expired(self._times.expiry):
+            self._remove(member, f"no heartbeat and no passed probe for {self._times.expiry:g} s")
+        self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
+
+    def _remove(self, member: Member, reason: str) -> None:
+        self._watchers.pop(member.id).cancel()
+        self._roster.remove(member, reason)
+
+
+def _id(worker: str) -> str | None:
+    try:
+        return parse_address(worker).id
+    except ValueError:
+        return None
+
+
+def _figures(member: Member) -> dict[str, float]:
+    report = member.worker.report
+    return {
+        "num_requests_running": member.running if report is None else report.running_requests,
+        "num_requests_waiting": 0 if report is None else report.waiting_requests,
+        "available_gpu_block_num": 0 if report is None else report.free_kv_blocks or 0,
+    }

@@ -1,0 +1,68 @@
+"""The routable workers by role and model, ready to be looked up for every request.
+
+Rules: a request goes to the workers that list its model; if nobody lists it, the whole role may answer. A worker that
+is down or on hold still counts as listing its models, so that its requests wait for it (503) instead of hearing from
+others that the model does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from warmroute.fleet.member import Member
+from warmroute.scheduling.worker import Candidate, Pool, Role
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+class Pools:
+    """Built at the first look-up after a change. Holds one pool per role and listed model, so that what clients ask
+    for cannot make it grow.
+    """
+
+    def __init__(self, members: Mapping[str, Member]) -> None:
+        self._members = members
+        self._by_role: dict[Role, Pool] = {}
+        self._by_model: dict[tuple[Role, str], Pool] = {}
+        self._has_lists: set[Role] = set()
+        self._is_fresh = False
+
+    def invalidate(self) -> None:
+        """Something changed: members, their states or their models."""
+        self._is_fresh = False
+
+    def pool(self, role: Role, model: str | None) -> Pool:
+        """The candidates for a model, in the order in which the workers came."""
+        if not self._is_fresh:
+            self._build()
+        if model is not None and (pool := self._by_model.get((role, model))) is not None:
+            return pool
+        return self._by_role[role]
+
+    def knows_model(self, role: Role, model: str | None) -> bool:
+        """False only if lists are known and the model is on none of them."""
+        if not self._is_fresh:
+            self._build()
+        return model is None or (role, model) in self._by_model or role not in self._has_lists
+
+    def _build(self) -> None:
+        self._by_model = {}
+        self._has_lists = set()
+        for role in ROLES:
+            members = [member for member in self._members.values() if member.role == role]
+            self._by_role[role] = _pool(role, members)
+            listing: dict[str, list[Member]] = {}
+            for member in members:
+                if member.models is not None:
+                    self._has_lists.add(role)
+                for model in member.model_ids:
+                    listing.setdefault(model, []).append(member)
+            for model, listed_by in listing.items():
+                self._by_model[role, model] = _pool(role, listed_by)
+        self._is_fresh = True
+
+
+def _pool(role: Role, members: Iterable[Member]) -> Pool:
+    candidates: list[Candidate] = [member.worker.candidate for member in members if member.routable]
+    return Pool(role, candidates)

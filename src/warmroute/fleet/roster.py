@@ -1,0 +1,187 @@
+"""Who is in the fleet, and every change of it. No socket, no task; the clock is handed in.
+
+A member's record for the scheduler (`Worker`) outlives its removal until the last lease is back. If the worker returns
+before that, it gets the same record, so that its load is true; its prefix entries are forgotten in any case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from warmroute.engines import Vitals
+from warmroute.fleet.health import Health
+from warmroute.fleet.instance import InstanceInfo
+from warmroute.fleet.member import Member, Source
+from warmroute.fleet.models import ModelObject
+from warmroute.fleet.pools import Pools
+from warmroute.fleet.states import State
+from warmroute.scheduling.worker import Role, Worker
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_CACHE_TOKENS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class RosterRules:
+    """Configured numbers: thresholds in probes, the cache size in tokens (None: what engines tell)."""
+
+    failure_threshold: int = 1
+    success_threshold: int = 1
+    cache_tokens: int | None = None
+
+
+class Roster:
+    """All members by id. `forget` purges a worker's prefix entries; `on_change` hears of every change of routing."""
+
+    def __init__(
+        self,
+        rules: RosterRules,
+        forget: Callable[[Worker], None],
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.members: dict[str, Member] = {}
+        self.pools = Pools(self.members)
+        self._rules = rules
+        self._forget = forget
+        self._clock = clock
+        self._on_change = on_change
+        self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
+
+    def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:
+        """Store a new worker. Its id must not be taken."""
+        if info.id in self.members:
+            raise ValueError(f"{info.id} is a member already")
+        health = Health(self._rules.failure_threshold, self._rules.success_threshold, state)
+        member = Member(info, self._worker(info, info.role), source, health, self._clock())
+        self.members[member.id] = member
+        self._changed(member, f"is {source}" if state is State.STARTING else f"is {source} and healthy")
+        return member
+
+    def heartbeat(self, member: Member, info: InstanceInfo) -> None:
+        """A known worker spoke up. During a leave this changes nothing."""
+        if member.leaving:
+            return
+        member.last_heartbeat = self._clock()
+        if info.role != member.role:
+            self.change_role(member, info.role)
+        member.info = info
+        if info.is_paused is not member.paused:
+            member.paused = info.is_paused
+            self._changed(member, "is paused" if info.is_paused else "is no longer paused")
+
+    def change_role(self, member: Member, role: Role) -> None:
+        """The worker goes on under a new record; what runs under the old one ends there."""
+        before = member.role
+        self._retire(member.worker)
+        member.worker = self._worker(member.info, role)
+        self._changed(member, f"is {role} now, it was {before}")
+
+    def record_probe(self, member: Member, passed: bool, reason: str = "") -> None:
+        """Count one tick."""
+        if passed:
+            member.last_passed = self._clock()
+        if member.health.record(passed, reason):
+            self._changed(member, "is healthy" if passed else f"is unhealthy: {reason}")
+        elif not passed and member.health.state is State.STARTING and not member.was_missed:
+            member.was_missed = True
+            logger.warning("worker %s (%s) is waited for: %s", member.url, member.role, reason)
+
+    def refuse(self, worker: Worker) -> Member | None:
+        """The data plane found nobody there. None if the record is not (or no longer) a member's."""
+        member = self.members.get(worker.id)
+        if member is None or member.worker is not worker:
+            return None
+        if member.health.refuse():
+            self._changed(member, f"is unhealthy: {member.health.reason}")
+        return member
+
+    def learn_vitals(self, member: Member, vitals: Vitals) -> bool:
+        """Take in a page of metrics. Returns whether it shows that the engine was restarted since the last one."""
+        restarted = member.vitals is not None and vitals.restarted_since(member.vitals)
+        member.vitals = vitals
+        member.polled_at = self._clock()
+        member.worker.report = vitals.report
+        member.worker.cache_tokens = self._cache_tokens(vitals)
+        if restarted:
+            self._forget(member.worker)
+            logger.info("worker %s (%s) was restarted: its prefixes are forgotten", member.url, member.role)
+        return restarted
+
+    def learn_models(self, member: Member, models: tuple[ModelObject, ...] | None) -> None:
+        """Take in the list of models; None when it could not be had."""
+        ids = frozenset(model["id"] for model in models or ())
+        is_news = ids != member.model_ids or (models is None) is not (member.models is None)
+        member.models, member.model_ids = models, ids
+        if is_news:
+            self.pools.invalidate()
+            self._on_change()
+
+    def drop_old_reports(self, max_age: float) -> None:
+        """Forget polled figures that are older than `max_age` seconds."""
+        oldest = self._clock() - max_age
+        for member in self.members.values():
+            if member.worker.report is not None and member.polled_at < oldest:
+                member.worker.report = None
+
+    def hold(self, member: Member, drained: bool) -> None:
+        """Set or lift the operator's hold, which no heartbeat touches."""
+        if member.drained is not drained:
+            member.drained = drained
+            self._changed(member, f"is drained, {member.running} running" if drained else "is no longer drained")
+
+    def leave(self, member: Member, *, for_good: bool) -> None:
+        """No new requests; once nothing runs, `finished` names it. `for_good` ends the wish to have it back."""
+        if for_good:
+            member.wanted = False
+        if not member.leaving:
+            member.leaving = True
+            self._changed(member, f"leaves, {member.running} running")
+
+    def stay(self, member: Member) -> None:
+        """An operator wants the worker, leaving or not."""
+        member.wanted = True
+        if member.leaving:
+            member.leaving = False
+            self._changed(member, "stays")
+
+    def finished(self) -> list[Member]:
+        """Members that leave and on which nothing runs any more."""
+        return [member for member in self.members.values() if member.leaving and not member.running]
+
+    def expired(self, expiry: float) -> list[Member]:
+        """Members without any sign of life for `expiry` seconds."""
+        now = self._clock()
+        return [member for member in self.members.values() if member.has_expired(now, expiry)]
+
+    def remove(self, member: Member, reason: str) -> None:
+        """Take a member out. Its record lives on through its leases."""
+        del self.members[member.id]
+        member.health.remove()
+        self._retire(member.worker)
+        self._changed(member, f"is removed: {reason}")
+
+    def _worker(self, info: InstanceInfo, role: Role) -> Worker:
+        departed = self._departed.get((info.id, role))
+        if departed is not None and departed.load.running_requests:
+            return departed
+        return Worker(info.id, info.url, role, self._cache_tokens(None))
+
+    def _retire(self, worker: Worker) -> None:
+        worker.report = None
+        self._departed[worker.id, worker.role] = worker
+        self._forget(worker)
+
+    def _cache_tokens(self, vitals: Vitals | None) -> int:
+        if self._rules.cache_tokens is not None:
+            return self._rules.cache_tokens
+        return (vitals and vitals.kv_cache_tokens) or DEFAULT_CACHE_TOKENS
+
+    def _changed(self, member: Member, what: str) -> None:
+        logger.info("worker %s (%s) %s", member.url, member.role, what)
+        self.pools.invalidate()
+        self._on_change()

@@ -1,0 +1,76 @@
+import pytest
+
+from warmroute.config import ManagerConfig
+from warmroute.fleet.errors import InvalidInstance
+from warmroute.fleet.static import static_instances
+
+
+def write(tmp_path, text: str) -> ManagerConfig:
+    path = tmp_path / "register.yaml"
+    path.write_text(text)
+    return ManagerConfig(register_path=str(path))
+
+
+def test_nothing_named_is_nobody():
+    assert static_instances(ManagerConfig()) == []
+
+
+def test_urls_and_entries_of_the_file(tmp_path):
+    manager = write(
+        tmp_path,
+        """
+instances:
+  - role: "prefill"
+    host_ip: 127.0.0.1
+    port: 8097
+    connector_port: 8001
+    engine_worker_queue_port: 8002
+    transfer_protocol:
+      - ipc
+      - rdma
+    rdma_ports: [7100, "7101"]
+    device_ids: [0, "1"]
+    metrics_port: 8003
+  - {role: 2, host_ip: engine-2, port: "8098"}
+""",
+    )
+    both = manager.model_copy(update={"worker": ("http://a:1",)})
+    infos = static_instances(both)
+    assert [(info.id, info.role) for info in infos] == [
+        ("a:1", "mixed"),
+        ("127.0.0.1:8097", "prefill"),
+        ("engine-2:8098", "decode"),
+    ]
+    assert infos[1].rdma_ports == ("7100", "7101")
+    assert infos[1].metrics_url == "http://127.0.0.1:8003/metrics"
+
+
+@pytest.mark.parametrize("text", ["", "instances:\n", "instances: []\n"])
+def test_an_empty_file_is_no_mistake(tmp_path, text):
+    assert static_instances(write(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a\n", "expected a list `instances:`"),
+        ("instances: 3\n", "expected a list `instances:`"),
+        ("instances: [\n", "not YAML"),
+        ("instances: [{role: mixed, host_ip: a, port: 1}, {role: mixed}]\n", r"instances\[1\]: .*host_ip is required"),
+        ("instances: [a:1]\n", r"instances\[0\]: .*expected an object"),
+    ],
+)
+def test_a_mistake_names_file_and_entry(tmp_path, text, message):
+    with pytest.raises(InvalidInstance, match=rf"register-path .*register\.yaml: {message}"):
+        static_instances(write(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InvalidInstance, match=r"nowhere\.yaml: No such file"):
+        static_instances(ManagerConfig(register_path=str(tmp_path / "nowhere.yaml")))
+
+
+def test_a_bad_url_is_named():
+    manager = ManagerConfig().model_copy(update={"worker": ("http://a b:1",)})
+    with pytest.raises(InvalidInstance, match="worker 'http://a b:1'"):
+        static_instances(manager)
