@@ -120,3 +120,23 @@ def test_a_log_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("warmroute serve: the log file cannot be opened (")
     assert done.stderr.count("\n") == 1
+
+
+def test_serve_logs_what_the_policy_does_not_use_and_ends_well_on_sigterm(tmp_path: Path) -> None:
+    config = tmp_path / "router.yaml"
+    config.write_text("server: {host: 127.0.0.1, port: 0}\nscheduler: {policy: random, waiting-weight: 10}\n")
+    command = [sys.executable, "-m", "warmroute", "serve", "--config_path", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={"PATH": ""}) as process:
+        try:
+            assert process.stderr is not None
+            lines = []
+            for line in process.stderr:
+                lines.append(line)
+                if "listens on" in line:
+                    process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    notes = [line for line in lines if "not used by policy random: scheduler.waiting-weight" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("INFO ")

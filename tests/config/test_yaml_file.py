@@ -35,7 +35,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
         ("a: !!python/object:os.system {}\n", "x.yaml:1: could not determine a constructor"),
         ("? [1]\n: 2\n? {}\n: 3\n", "x.yaml:1: found unhashable key"),
         (b"a: \xff\xfe\n", "x.yaml: not valid YAML"),
-        ("[" * 5000, "x.yaml: not valid YAML"),
+        ("[" * 600, "x.yaml: not valid YAML"),
         ("a: 2020-99-99\n", "x.yaml: not valid YAML"),
     ],
 )
