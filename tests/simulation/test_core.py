@@ -197,7 +197,7 @@ def test_the_same_prompt_has_the_same_answer():
     assert first.words == again.words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_mixture_ends_and_gives_everything_back(data):
     """Whatever comes, waits and is aborted: limits hold at any moment, and at the end nothing is held."""
@@ -209,7 +209,9 @@ def test_any_mixture_ends_and_gives_everything_back(data):
         if jobs and data.draw(st.booleans()):
             core.abort(data.draw(st.sampled_from(jobs)), now)
         else:
-            jobs.append(job(data.draw(st.sampled_from("ab")), data.draw(st.integers(1, 200)), data.draw(st.integers(1, 40))))
+            jobs.append(
+                job(data.draw(st.sampled_from("ab")), data.draw(st.integers(1, 200)), data.draw(st.integers(1, 40)))
+            )
             core.submit(jobs[-1], now)
         assert core.running <= 3
         assert core.cache.used + core.cache.idle <= core.cache.capacity

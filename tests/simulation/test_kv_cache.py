@@ -125,7 +125,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.used == 0
 
 
-CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+CacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestAgainstNaiveCache = CacheMachine.TestCase
 
 
