@@ -40,7 +40,7 @@ def origin_form(target: bytes) -> bytes:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError as error:
         raise ValueError("The request target is not a path or URL") from error
-    if url.schema not in (b"http", b"https") or not url.host:
+    if not url.host or (url.schema or b"").lower() not in (b"http", b"https"):
         raise ValueError("The request target is not a path or URL")
     path = url.path or b"/"
     return path if url.query is None else b"%b?%b" % (path, url.query)
