@@ -16,7 +16,7 @@ demo: $(VENV)/.run-installed ## four simulated engines, two policies, one table
 test: $(VENV)/.dev-installed ## the whole suite
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
-test-vllm: $(VENV)/.dev-installed ## real vLLM engines (needs WARMROUTE_VLLM_KIT and WARMROUTE_VLLM_DIR)
+test-vllm: $(VENV)/.dev-installed ## real vLLM engines (needs VLLM_KIT and VLLM_DIR)
 	$(BIN)/pytest -m vllm -s --timeout 900 tests/vllm $(ARGS)
 
 lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
@@ -24,14 +24,14 @@ lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m warmroute.config.reference --check docs/reference/settings.md
 
 format: $(VENV)/.dev-installed ## fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 docs: $(VENV)/.dev-installed ## write the generated reference pages
-	$(BIN)/python -m docs.generate
+	$(BIN)/python -m warmroute.config.reference docs/reference/settings.md
 
 bench: $(VENV)/.dev-installed ## CPU per request beside sglang-router, memory, selection time
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
