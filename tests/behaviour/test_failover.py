@@ -1,0 +1,156 @@
+"""A worker that fails before any answer is replaced by an untried one; after that nothing is sent twice."""
+
+import asyncio
+
+import pytest
+import pytest_asyncio
+from tests.support.http_client import CHAT, Client, ask, post
+from tests.support.router import config, free_port, router_over, running
+from tests.support.scripted_worker import answering, head, response, then_closing, then_resetting
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def broken_and_sound(pair):
+    pair[1].script = answering(response(b"sound"))
+    return pair
+
+
+async def _reset(connection):
+    await connection.reset()
+
+
+async def _close(connection):
+    await connection.close()
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/v1/embeddings"])
+async def test_a_worker_that_refuses_is_replaced_at_once(broken_and_sound, path):
+    broken, sound = broken_and_sound
+    async with router_over(broken, sound, scheduler={"policy": "random"}) as router:
+        await broken.stop_listening()
+        for _ in range(12):
+            answer = await ask(router.port, post(path, BODY))
+            assert (answer.status, answer.body) == (200, b"sound")
+            assert answer.values(b"x-router-worker-url") == [sound.url.encode()]
+    assert [request.body for request in sound.requests] == [BODY] * 12
+
+
+@pytest.mark.parametrize("failing", [_reset, _close])
+async def test_a_worker_that_ends_every_new_connection_is_replaced(broken_and_sound, failing):
+    broken, sound = broken_and_sound
+    async with router_over(broken, sound, scheduler={"policy": "random"}) as router:
+        broken.on_connect = failing
+        answers = await asyncio.gather(*(ask(router.port, post(body=BODY)) for _ in range(12)))
+        assert {answer.body for answer in answers} == {b"sound"}
+
+
+@pytest.mark.parametrize("failing", [then_resetting(), then_closing(b"")])
+async def test_a_reused_connection_that_died_is_no_failure(worker, router, failing):
+    """The worker answers on a new connection; the client notices nothing."""
+    good = answering(response(b"good"))
+
+    async def script(request, connection):
+        await (failing if request.number_on_connection else good)(request, connection)
+
+    worker.script = script
+    for _ in range(4):
+        answer = await ask(router.port, post(body=BODY))
+        assert (answer.status, answer.body) == (200, b"good")
+
+
+async def test_a_reused_connection_that_died_without_a_new_one_goes_elsewhere(broken_and_sound):
+    broken, sound = broken_and_sound
+    broken.script = answering(response(b"first"))
+    async with router_over(broken, sound, scheduler={"policy": "round_robin"}) as router:
+        assert {(await ask(router.port, post())).body for _ in range(2)} == {b"first", b"sound"}
+        await broken.stop_listening()
+        broken.script = then_resetting()
+        answers = [await ask(router.port, post()) for _ in range(4)]
+        assert {answer.body for answer in answers} == {b"sound"}
+
+
+async def test_when_none_is_left_it_is_502(pair):
+    broken, other = pair
+    async with router_over(broken, other) as router:
+        broken.on_connect = other.on_connect = _reset
+        answer = await ask(router.port, post())
+        assert answer.status == 502
+        assert answer.error["message"].startswith("Failed to connect to backend service")
+        assert answer.error["type"] == "server_error"
+    assert len(broken.requests) + len(other.requests) == 0
+
+
+async def test_all_refusing_is_502_then_503_and_back_again(lone_worker):
+    """A refusal takes the lone_worker out until a probe passes; then it serves again."""
+    async with router_over(lone_worker, health_check_interval_secs=0.1) as router:
+        await lone_worker.stop_listening()
+        for connection in tuple(lone_worker.open_connections):
+            await connection.close()
+        answer = await ask(router.port, post())
+        assert answer.status in (502, 503)
+        assert answer.error
+        await lone_worker.listen()
+        async with asyncio.timeout(5):
+            while (await ask(router.port, post())).status != 200:
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-",
+        head(b"200 OK", [(b"Content-Length", b"10")]),
+        head(b"200 OK", [(b"Content-Length", b"10")]) + b"12345",
+    ],
+    ids=["inside the head", "after the head", "inside the body"],
+)
+async def test_after_the_first_byte_of_an_answer_nothing_is_sent_twice(pair, partial):
+    broken, other = pair
+    async with router_over(broken, other, scheduler={"policy": "round_robin"}) as router:
+        for worker in pair:
+            worker.script = then_resetting(partial)
+        async with await Client.connect(router.port) as client:
+            await client.send(post())
+            received = await client.read_to_end() if b"\r\n\r\n" in partial else (await client.read_response()).raw_head
+        assert received.startswith(b"HTTP/1.1 200" if b"\r\n\r\n" in partial else b"HTTP/1.1 502")
+        assert len(broken.requests) + len(other.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"SSH-2.0-OpenSSH_9\r\n", b"\x16\x03\x01\x02", b"HTTP/9.9 xyz\r\n\r\n", b"\r\n" * 5]
+)
+async def test_what_is_no_http_is_502(router, worker, garbage):
+    worker.script = then_closing(garbage)
+    answer = await ask(router.port, post())
+    assert answer.status == 502
+    assert answer.error["message"].startswith("Failed to connect to backend service")
+
+
+@pytest.mark.parametrize("status", [b"500 Internal Server Error", b"503 Service Unavailable", b"429 Too Many Requests"])
+async def test_an_error_of_the_engine_is_an_answer(pair, status):
+    """It is passed on, not tried elsewhere: the request may have had effects."""
+    for worker in pair:
+        worker.script = answering(response(b"engine says no", status))
+    async with router_over(*pair) as router:
+        answer = await ask(router.port, post())
+        assert (answer.status, answer.body) == (int(status[:3]), b"engine says no")
+    assert sum(len(worker.requests) for worker in pair) == 1
+
+
+async def test_without_a_worker_it_is_503_with_retry_after():
+    async with running(config()) as router:
+        answer = await ask(router.port, post())
+        assert answer.status == 503
+        assert int(answer.value(b"retry-after")) >= 1
+        assert answer.error["message"].startswith("Failed to select worker")
+
+
+async def test_with_only_a_dead_worker_it_is_503():
+    async with running(config(f"http://127.0.0.1:{free_port()}"), workers=0) as router:
+        answer = await ask(router.port, post())
+        assert answer.status == 503
+        assert answer.value(b"retry-after")
