@@ -75,8 +75,6 @@ class Scheduler:
     def _choose(
         self, candidates: Sequence[Candidate], prompt: Prompt, pool: Pool, excluding: Collection[Worker]
     ) -> Candidate:
-        if len(candidates) == 1:
-            return candidates[0]
         try:
             chosen = self._policies[pool.role](candidates, prompt, self._rng)
         except Exception as error:  # whatever a policy of somebody else may raise
