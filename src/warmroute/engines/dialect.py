@@ -1,0 +1,173 @@
+"""What it takes to let two engines serve one request, without a word about any engine in particular.
+
+A dialect is pure: it turns a request and a pair of peers into the bytes for both legs (a `Together` or an `InTurn`),
+and what comes back into the next step. Whoever sends those bytes needs this module only:
+
+    handover = dialect.begin(request, prefill, decode, rng)
+    Together:  send both bodies at once; the decode leg's answer is the client's. The prefill leg's answer is drained,
+               or, if there is a `merge`, collected, and `merge(answer)` then gives the edit of the client's answer.
+    InTurn:    send the prefill body, collect the answer, `follow(answer)` gives the decode request and the edit.
+
+If a leg fails before the client got a byte, the next attempt begins with `request.again()` and another pair. If the
+handover has a `reschedule`, the decode leg's answer is shown to it before the client gets any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal, Protocol
+
+from warmroute.engines.peer import Peer
+from warmroute.prompts.body import Kind
+
+MAX_HELD_BYTES = 4 * 1024 * 1024
+"""The most that has to be collected of an answer for `merge`, `whole` and `follow`. Of a longer prefill answer to a
+`merge`, and of a longer client's answer to an edit or a `Reschedule`, nothing is asked: it passes as it is."""
+
+Header = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A client's request on its way to a pair.
+
+    `body` is the JSON text of an object, as `read_request` accepts it. `id` is unique to this client request; engines
+    that need an id get it unless the body names one. `attempt` counts the pairs that it was sent to before, so that a
+    handle is never used twice.
+    """
+
+    body: bytes
+    kind: Kind
+    stream: bool
+    id: str
+    attempt: int = 0
+
+    def again(self) -> Request:
+        """The same request for another pair."""
+        return replace(self, attempt=self.attempt + 1)
+
+
+class StreamEdit(Protocol):
+    """Edits one server-sent event stream. Chunks may be cut anywhere; what is held back is bounded."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What may go to the client now that `chunk` has come; may be empty."""
+
+    def end(self) -> bytes:
+        """What is left when the stream has ended."""
+
+
+class AnswerEdit(Protocol):
+    """Edits a client's answer. What it does not understand passes unchanged, byte for byte; it never raises.
+
+    Not for compressed answers. The length of the body changes, so that the head needs framing of its own.
+    """
+
+    def whole(self, body: bytes) -> bytes:
+        """The edited JSON body of an answer that is no stream."""
+
+    def stream(self) -> StreamEdit:
+        """A new edit of an event stream."""
+
+
+Sight = Literal["hold", "pass", "again"]
+"""What the begin of a stream shows: nothing yet, an answer to pass on, or that another pair must serve the request."""
+
+
+class StreamWatch(Protocol):
+    """Looks at the begin of an event stream of which the client has got nothing yet."""
+
+    def feed(self, chunk: bytes) -> Sight:
+        """Judge the stream up to and with `chunk`. Hold what came while it says so; "pass" and "again" are final.
+
+        It says "pass" before 64 KiB have come, and whenever it does not understand the stream.
+        """
+
+    def next_request(self) -> Request:
+        """After "again": the request for another pair, its attempt already counted."""
+
+
+class Reschedule(Protocol):
+    """Recognises an answer that is none: the engine has given the request up and asks for another pair."""
+
+    def whole(self, status: int, body: bytes) -> Request | None:
+        """For an answer that is no stream, whatever its status: the request for another pair, or None to pass it on."""
+
+    def stream(self) -> StreamWatch:
+        """A new watch for an event stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Both legs go at once.
+
+    Without a `merge` the prefill leg's answer is only drained. With one it is collected, nothing of the decode leg's
+    answer goes on before it is complete, and `merge(prefill_answer)` gives the edit, or None for nothing to edit.
+    `response_headers` are for the client.
+    """
+
+    prefill_body: bytes
+    decode_body: bytes
+    response_headers: tuple[Header, ...] = ()
+    merge: Callable[[bytes], AnswerEdit | None] | None = None
+    reschedule: Reschedule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """The second of two legs. `recomputes`: the prefill leg gave no handle, so the decode engine repeats its work."""
+
+    body: bytes
+    recomputes: bool = False
+    edit: AnswerEdit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The prefill leg goes first; `follow(its whole answer with status 200)` never raises."""
+
+    prefill_body: bytes
+    follow: Callable[[bytes], DecodeRequest]
+    response_headers: tuple[Header, ...] = ()
+    reschedule: Reschedule | None = None
+
+
+Handover = Together | InTurn
+
+
+class Dialect(Protocol):
+    """How engines of one make hand a request over."""
+
+    @property
+    def name(self) -> str:
+        """As in `--engine`."""
+
+    @property
+    def order(self) -> Literal["together", "in_turn"]:
+        """Which kind of handover `begin` gives."""
+
+    @property
+    def decodes_alone(self) -> bool:
+        """Whether a decode engine can serve a request, its body unchanged, without a prefill engine."""
+
+    def why_not(self, prefill: Peer, decode: Peer) -> str | None:
+        """Why this pair cannot work, in words for an operator; None when it can."""
+
+    def is_near(self, prefill: Peer, decode: Peer) -> bool:
+        """Whether this pair is to be preferred among equals: one host, or a faster transfer."""
+
+    def alone_because(self, request: Request) -> str | None:
+        """Why this request cannot be handed over, as the value of a metric label; the decode engine serves it alone.
+
+        None for a request that can be. Always None when not `decodes_alone`.
+        """
+
+    def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Handover:
+        """Make the bytes for both legs of a pair that `why_not` does not object to."""
+
+
+def pair_headers(prefill: Peer, decode: Peer) -> tuple[Header, ...]:
+    """The response headers that tell a client who served it (names as in FastDeploy's router)."""
+    return ((b"X-Router-Prefill-URL", prefill.url.encode()), (b"X-Router-Decode-URL", decode.url.encode()))
