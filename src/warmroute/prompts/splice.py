@@ -1,0 +1,146 @@
+"""Changing members of a JSON object in its own text: everything else stays byte for byte.
+
+Big integers, floats, the order of keys, white space and unknown fields survive because nothing is decoded and encoded
+again. Most bodies lack what is inserted, which a search for the name shows; then nothing is scanned at all. Else the
+members are walked: msgspec gives each value's length in one pass over the body, and only the keys are read here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+_SPACES = b" \t\n\r"
+_OPENING = re.compile(rb"[ \t\n\r]*+\{[ \t\n\r]*+")
+_KEY = re.compile(rb'"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
+_NEXT = re.compile(rb"[ \t\n\r]*+([,}])[ \t\n\r]*+")
+_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z]++', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
+_ASCII_ESCAPE = b"\\u00"
+"""How any character of a name is escaped, if it is."""
+
+_raw_members = msgspec.json.Decoder(dict[str, Raw])
+_string = msgspec.json.Decoder(str)
+
+
+class _Member(NamedTuple):
+    """Where a member stands: from the quote that opens its key to the end of its value."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+def splice(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
+    """Insert or replace top-level members (a value is JSON text) or remove them (None).
+
+    `body` must be the JSON text of one object, else ValueError or, where that does not show, nonsense. Names are plain
+    ASCII. Of duplicate keys the last is replaced and all others are removed, so that every parser sees the change; new
+    members come last, in the order of `changes`.
+    """
+    if not any(b'"%b"' % name.encode() in body for name in changes) and _ASCII_ESCAPE not in body:
+        return _append(body, changes)
+    return _rebuild(body, _members(body), changes)
+
+
+def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
+    members = [b'"%b":%b' % (name.encode(), value) for name, value in changes.items() if value is not None]
+    end = len(body.rstrip(_SPACES)) - 1
+    if end < 1 or body[end] != ord("}") or not _OPENING.match(body, _begin(body)):
+        raise ValueError("not the JSON text of an object")
+    if not members:
+        return body
+    end = len(body[:end].rstrip(_SPACES))
+    comma = b"" if body[end - 1] == ord("{") else b","
+    return b"".join((body[:end], comma, b",".join(members), body[end:]))
+
+
+def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | None]) -> bytes:
+    """Copy every member that stays with the separator before it, the first one without."""
+    if not members:
+        return _append(body, changes)
+    last = {member.key: member for member in members}
+    pieces = [body[: members[0].start]]
+    separated, before = True, members[0].start
+    for member in members:
+        change = changes.get(member.key) if member is last[member.key] else None
+        if change is not None or member.key not in changes:
+            if not separated:
+                pieces.append(body[before : member.start])
+            pieces.append(body[member.start : member.end if change is None else member.value])
+            pieces.append(change or b"")
+            separated = False
+        before = member.end
+    for name, value in changes.items():
+        if value is not None and name not in last:
+            pieces.append(b'%b"%b":%b' % (b"" if separated else b",", name.encode(), value))
+            separated = False
+    pieces.append(body[members[-1].end :])
+    return b"".join(pieces)
+
+
+def _members(body: bytes) -> list[_Member]:
+    """Every top-level member, duplicates included, in the order of the text."""
+    try:
+        raws = _raw_members.decode(body[_begin(body) :])
+    except (msgspec.DecodeError, RecursionError):
+        raws = {}  # Keys that are not valid UTF-8: engines may take them, msgspec does not.
+    opening = _OPENING.match(body, _begin(body))
+    if opening is None:
+        raise ValueError("not the JSON text of an object")
+    position = opening.end()
+    members: list[_Member] = []
+    while body[position : position + 1] != b"}" or members:
+        key = _KEY.match(body, position)
+        if key is None:
+            raise ValueError("not the JSON text of an object")
+        name = _key_text(key[1])
+        end = _value_end(body, key.end(), raws.get(name))
+        following = _NEXT.match(body, end)
+        if following is None:
+            raise ValueError("not the JSON text of an object")
+        members.append(_Member(name, position, key.end(), end))
+        position = following.end()
+        if following[1] == b"}":
+            break
+    return members
+
+
+def _value_end(body: bytes, start: int, likely: Raw | None) -> int:
+    """Where the value ends that begins at `start`: after `likely`, the last value of its key, if it is this one."""
+    if likely is not None:
+        text = bytes(likely)
+        end = start + len(text)
+        # The same digits may be the begin of a longer number; any other text tells its own end.
+        if body[start:end] == text and body[end : end + 1] in b",} \t\n\r":
+            return end
+    if body[start : start + 1] not in (b"{", b"["):
+        scalar = _SCALAR.match(body, start)
+        if scalar is None:
+            raise ValueError("not the JSON text of an object")
+        return scalar.end()
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(body, start):
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token[0], 0)
+        if not depth:
+            return token.end()
+    raise ValueError("not the JSON text of an object")
+
+
+def _key_text(key: bytes) -> str:
+    if b"\\" not in key:
+        return key.decode("utf-8", "surrogateescape")
+    try:
+        return _string.decode(b'"%b"' % key)
+    except msgspec.DecodeError:
+        return key.decode("utf-8", "surrogateescape")
+
+
+def _begin(body: bytes) -> int:
+    return len(codecs.BOM_UTF8) if body.startswith(codecs.BOM_UTF8) else 0
