@@ -1,8 +1,8 @@
 """Changing members of a JSON object in its own text: everything else stays byte for byte.
 
 Big integers, floats, the order of keys, white space and unknown fields survive because nothing is decoded and encoded
-again. Most bodies lack what is inserted, which a search for the name shows; then nothing is scanned at all. Else the
-members are walked: msgspec gives each value's length in one pass over the body, and only the keys are read here.
+again. msgspec scans the body once and tells each member's text. Most bodies lack what is inserted; then it is appended.
+Else the members are walked to find their places: the texts give their lengths, and only the keys are read here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ _KEY = re.compile(rb'"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
 _NEXT = re.compile(rb"[ \t\n\r]*+([,}])[ \t\n\r]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z]++', re.DOTALL)
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
-_ASCII_ESCAPE = b"\\u00"
-"""How any character of a name is escaped, if it is."""
-
 _raw_members = msgspec.json.Decoder(dict[str, Raw])
 _string = msgspec.json.Decoder(str)
 
@@ -44,9 +41,14 @@ def splice(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
     ASCII. Of duplicate keys the last is replaced and all others are removed, so that every parser sees the change; new
     members come last, in the order of `changes`.
     """
-    if not any(b'"%b"' % name.encode() in body for name in changes) and _ASCII_ESCAPE not in body:
-        return _append(body, changes)
-    return _rebuild(body, _members(body), changes)
+    try:
+        raws = _raw_members.decode(body[_begin(body) :])
+    except (msgspec.DecodeError, RecursionError):
+        raws = {}  # Keys that are not valid UTF-8: engines may take them, msgspec does not.
+    else:
+        if raws.keys().isdisjoint(changes):
+            return _append(body, changes)
+    return _rebuild(body, _members(body, raws), changes)
 
 
 def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
@@ -85,12 +87,8 @@ def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | 
     return b"".join(pieces)
 
 
-def _members(body: bytes) -> list[_Member]:
-    """Every top-level member, duplicates included, in the order of the text."""
-    try:
-        raws = _raw_members.decode(body[_begin(body) :])
-    except (msgspec.DecodeError, RecursionError):
-        raws = {}  # Keys that are not valid UTF-8: engines may take them, msgspec does not.
+def _members(body: bytes, raws: Mapping[str, Raw]) -> list[_Member]:
+    """Every top-level member, duplicates included, in the order of the text. `raws` holds the last of each key."""
     opening = _OPENING.match(body, _begin(body))
     if opening is None:
         raise ValueError("not the JSON text of an object")
