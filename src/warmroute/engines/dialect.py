@@ -26,6 +26,9 @@ MAX_HELD_BYTES = 4 * 1024 * 1024
 """The most that has to be collected of an answer for `merge`, `whole` and `follow`. Of a longer prefill answer to a
 `merge`, and of a longer client's answer to an edit or a `Reschedule`, nothing is asked: it passes as it is."""
 
+OTHER_PATH = "other_path"
+"""The reason why a request is served alone whose path no handover is known for (embeddings, rerank, ...)."""
+
 Header = tuple[bytes, bytes]
 
 
@@ -159,9 +162,10 @@ class Dialect(Protocol):
         """Whether this pair is to be preferred among equals: one host, or a faster transfer."""
 
     def alone_because(self, request: Request) -> str | None:
-        """Why this request cannot be handed over, as the value of a metric label; the decode engine serves it alone.
+        """Why this request cannot be handed over, as the value of a metric label: `OTHER_PATH` or a dialect's own.
 
-        None for a request that can be. Always None when not `decodes_alone`.
+        The decode engine then gets it alone, its body unchanged, whatever `decodes_alone` says: for want of a handover
+        it is the engine's to serve or refuse. None for a request that can be handed over.
         """
 
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Handover:

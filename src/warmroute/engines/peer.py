@@ -10,8 +10,9 @@ class Peer:
     """What was told of an engine, by its registration, by the operator or by its own endpoints. 0 and None: not told.
 
     `host` is a name or a literal address, IPv6 without brackets. `transfer_protocol` holds "ipc" and "rdma".
-    `tp_size` is the number of tensor-parallel ranks. `bootstrap_port` is where an SGLang prefill engine meets decode
-    engines, `connector_port` FastDeploy's counterpart. `kv_connector` is the name of vLLM's KV connector.
+    `tp_size` is the number of tensor-parallel ranks: as told, else the number of device ids, at least 1.
+    `bootstrap_port` is where an SGLang prefill engine meets decode engines (0: the default of SGLang),
+    `connector_port` FastDeploy's counterpart. `kv_connector` is the name of vLLM's KV connector.
     """
 
     url: str

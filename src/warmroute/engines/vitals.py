@@ -16,6 +16,7 @@ class Vitals:
     `report` is None while the page lacks the request gauges (an engine that has served nothing yet, or a release that
     renamed them): no figure is better than a false zero. `kv_cache_tokens` is the capacity in tokens over all ranks.
     `started_at` is the process start in Unix seconds. `work_done` counts tokens since the start of the engine.
+    `kv_connector` is the KV connector that the engine runs with, where its metrics tell.
     """
 
     dialect: str
@@ -23,6 +24,7 @@ class Vitals:
     kv_cache_tokens: int | None = None
     started_at: float | None = None
     work_done: float | None = None
+    kv_connector: str | None = None
 
     def restarted_since(self, earlier: Vitals) -> bool:
         """Whether the engine was restarted between the two pages: another process start, or counters that fell."""
@@ -50,6 +52,7 @@ def make_vitals(
     waiting: float | None,
     kv_cache_tokens: int | None,
     free_kv_blocks: float | None,
+    kv_connector: str | None = None,
 ) -> Vitals:
     """Put together what a dialect has read with what all dialects share: process start and token counters."""
     report = None
@@ -63,4 +66,5 @@ def make_vitals(
         kv_cache_tokens,
         started_at=max((sample.value for sample in started), default=None),
         work_done=total(work),
+        kv_connector=kv_connector,
     )

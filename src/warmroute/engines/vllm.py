@@ -2,6 +2,8 @@
 
 The KV size is told in tokens by newer releases, else as blocks times block size, all of them labels of one info
 sample per rank. The usage gauge was renamed from gpu_cache_usage_perc to kv_cache_usage_perc.
+
+The NIXL connector has families of its own, present as soon as it is configured. No other connector is told.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ def _read(page: bytes) -> Vitals:
         waiting=total(samples(page, "vllm:num_requests_waiting")),
         kv_cache_tokens=sum(_rank_tokens(rank) for rank in ranks) or None,
         free_kv_blocks=_free_blocks(page, ranks),
+        kv_connector="NixlConnector" if b"vllm:nixl_" in page else None,
     )
 
 

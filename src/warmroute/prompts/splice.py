@@ -34,6 +34,14 @@ class _Member(NamedTuple):
     end: int
 
 
+def read_members(body: bytes) -> Mapping[str, bytes]:
+    """The JSON text of each top-level member, the last of duplicates; empty when `body` cannot be read as an object."""
+    try:
+        return {name: bytes(raw) for name, raw in _decode(body).items()}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
 def splice(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
     """Insert or replace top-level members (a value is JSON text) or remove them (None).
 
@@ -42,7 +50,7 @@ def splice(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
     members come last, in the order of `changes`.
     """
     try:
-        raws = _raw_members.decode(body[_begin(body) :])
+        raws = _decode(body)
     except (msgspec.DecodeError, RecursionError):
         raws = {}  # Keys that are not valid UTF-8: engines may take them, msgspec does not.
     else:
@@ -138,6 +146,10 @@ def _key_text(key: bytes) -> str:
         return _string.decode(b'"%b"' % key)
     except msgspec.DecodeError:
         return key.decode("utf-8", "surrogateescape")
+
+
+def _decode(body: bytes) -> dict[str, Raw]:
+    return _raw_members.decode(body[_begin(body) :])
 
 
 def _begin(body: bytes) -> int:

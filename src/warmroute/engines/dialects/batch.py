@@ -1,0 +1,21 @@
+"""How many prompts a request brings."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+_LONGEST_COUNTED = 8 * 1024 * 1024
+"""Bytes of a longer array are not taken apart: 64 MB of empty lists would become gigabytes of objects."""
+
+_raw_list = msgspec.json.Decoder(list[Raw])
+
+
+def batch_size(prompt: bytes) -> int | None:
+    """How many prompts there are in an array of prompts; 0 when it is too long to be counted.
+
+    None when it is one prompt: a text or an array of token ids. `prompt` is JSON text.
+    """
+    if not prompt.startswith(b"[") or prompt[1:64].lstrip()[:1] not in (b'"', b"["):
+        return None
+    return len(_raw_list.decode(prompt)) if len(prompt) <= _LONGEST_COUNTED else 0
