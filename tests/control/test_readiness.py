@@ -72,6 +72,17 @@ async def test_a_worker_that_joins_later_is_checked_and_does_not_take_the_router
     await eventually(second_was_asked)
 
 
+async def test_a_checked_worker_that_is_paused_does_not_vouch_for_one_that_failed(control, start_engine):
+    first, second = await start_engine(), await start_engine(chat_status=503)
+    await control.add(first, second)
+    await eventually(lambda: _is_ready(control))
+    await control.post("/register", first.record(is_paused=True))
+    assert (await control.get("/ready")).status == 503
+    await control.post("/register", first.record())
+    assert (await control.get("/ready")).status == 200
+    assert len(first.posts(CHAT)) == 1
+
+
 async def test_without_the_option_no_request_is_sent(start_control, engine):
     control = await start_control()
     await control.add(engine)

@@ -1,5 +1,7 @@
 from itertools import product
 
+from tests.control.conftest import eventually
+
 from warmroute.control.bodies import MAX_BODY_BYTES
 from warmroute.fleet import FleetTimes
 
@@ -43,6 +45,18 @@ async def test_a_worker_that_is_not_healthy_is_refused_and_not_kept(control, eng
     answer = await control.post("/register", engine.record())
     assert (answer.status, answer.body) == (503, {"code": 503, "msg": "service is not healthy"})
     assert (await control.get("/workers")).body["workers"] == []
+
+
+async def test_only_healthy_workers_are_listed_as_registered(control, engine):
+    await control.add(engine)
+    engine.healthy = False
+
+    async def none_is_left():
+        return (await control.get("/registered_number")).body["mixed"] == 0
+
+    await eventually(none_is_left)
+    assert (await control.get("/registered")).body["mixed"] == []
+    assert [worker["state"] for worker in (await control.get("/workers")).body["workers"]] == ["unhealthy"]
 
 
 async def test_prefill_and_decode_are_listed_by_role(start_control, start_engine):

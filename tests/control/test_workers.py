@@ -1,3 +1,4 @@
+import asyncio
 from urllib.parse import quote
 
 from tests.control.conftest import eventually
@@ -98,6 +99,24 @@ async def test_delete_takes_every_form_of_the_name(control, engine):
         answer = await control.call("DELETE", f"/workers/{form}")
         assert (answer.status, answer.body) == (200, {"code": 200, "msg": "draining", "running": 0}), form
         await eventually(lambda: _is_gone(control))
+
+
+async def test_delete_is_for_good_and_deregister_until_the_worker_was_down_and_up_again(control, start_engine):
+    deleted, deregistered = await start_engine(), await start_engine()
+    for engine in (deleted, deregistered):
+        await control.post("/workers", {"url": engine.url})
+    await control.call("DELETE", f"/workers/{deleted.id}")
+    await control.post("/deregister", {"url": deregistered.url})
+    await eventually(lambda: _is_gone(control))
+    for healthy in (False, True):
+        deleted.healthy = deregistered.healthy = healthy
+        await asyncio.sleep(0.2)  # some probes
+
+    async def is_back():
+        return deregistered.id in await ids(control)
+
+    await eventually(is_back)
+    assert await ids(control) == [deregistered.id]
 
 
 async def test_deregister_by_url_or_by_host_and_port(control, engine):

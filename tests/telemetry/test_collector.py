@@ -132,6 +132,7 @@ def test_a_worker_that_came_back_under_its_old_id_is_one_series(worker):
     after = router.lease(again, 2)
     assert router.page().count('warmroute_pending_prefill_tokens{role="mixed",worker="a:1"}') == 1
     assert router.samples("warmroute_pending_prefill_tokens")["mixed", "a:1"] == 42
+    assert router.samples("warmroute_running_requests")["mixed", "a:1"] == 2
     for lease in (before, after):
         lease.release(Outcome.FAILED)
 
