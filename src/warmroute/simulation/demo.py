@@ -28,7 +28,7 @@ class DemoPlan:
 
     engines: int = 4
     concurrency: int = 24
-    load: SyntheticLoad = field(default_factory=lambda: SyntheticLoad(sessions=96))
+    load: SyntheticLoad = field(default_factory=lambda: SyntheticLoad(sessions=72))
     engine: EngineSettings = field(
         default_factory=lambda: EngineSettings(
             dialect="vllm", cache_tokens=16_000, timing=Timing(prefill_speed=10_000, decode_speed=120)
