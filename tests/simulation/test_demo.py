@@ -38,7 +38,8 @@ def members_of(group: int) -> list[int]:
     return found
 
 
-def test_it_compares_two_policies(tmp_path):
+def test_it_compares_two_policies(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMROUTE_POLICY", "random")  # the user's own configuration is none of the demo's business
     figures = tmp_path / "figures.json"
     process = start_demo(*SMALL, "--json", str(figures))
     output, errors = process.communicate(timeout=55)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -24,6 +25,8 @@ class ChildError(RuntimeError):
 class Child:
     """One `warmroute` command in a process of its own; its output goes to a file and is shown only if it fails.
 
+    It does not inherit the user's WARMROUTE_ variables: what is started here is configured here.
+
     Starting does not await anything, so that no signal can come between the start and the place where it is noted.
     """
 
@@ -36,6 +39,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={name: value for name, value in os.environ.items() if not name.startswith("WARMROUTE_")},
             )
 
     @property
