@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +33,7 @@ class Cores:
 class Child:
     """A process started by the harness. Leave its `with` block to end it."""
 
-    def __init__(
-        self, argv: Sequence[str], core: int, *, log: Path | None = None, env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, argv: Sequence[str], core: int, *, log: Path | None = None) -> None:
         out = subprocess.PIPE if log is None else log.open("wb")
         self._log = log
         self._popen = subprocess.Popen(
@@ -43,7 +41,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=None if log is None else subprocess.STDOUT,
-            env=None if env is None else {**os.environ, **env},
+            env=clean_environment(),
             # Threads and children inherit the core.
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )
@@ -96,6 +94,11 @@ class Child:
                 tail = self._log.read_text(errors="replace")[-2000:] if self._log else ""
                 raise RuntimeError(f"{self._popen.args!r} is not ready (exit code {self._popen.returncode})\n{tail}")
             time.sleep(0.1)
+
+
+def clean_environment() -> dict[str, str]:
+    """Variables for a child: our own, without the router settings that the user's shell may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("WARMROUTE_")}
 
 
 def free_port() -> int:

@@ -26,7 +26,7 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
 
@@ -109,7 +109,7 @@ class Router:
             raise RuntimeError("the HTTP server did not start")
         self._chores = [
             asyncio.create_task(
-                log_stats(self.metrics, self.fleet.workers, self.config.scheduler.stats_interval_secs), name="stats"
+                log_stats(self.metrics, self._all_workers, self.config.scheduler.stats_interval_secs), name="stats"
             ),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
         ]
@@ -139,6 +139,10 @@ class Router:
         """Do not wait for running requests any longer."""
         if self._server is not None:
             self._server.force_exit = True
+
+    def _all_workers(self) -> set[Worker]:
+        """Every worker that is known or still holds a lease."""
+        return {*self.fleet.workers(), *self.ledger.workers()}
 
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler

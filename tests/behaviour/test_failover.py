@@ -1,11 +1,13 @@
 """A worker that fails before any answer is replaced by an untried one; after that nothing is sent twice."""
 
 import asyncio
+import socket
+from contextlib import contextmanager
 
 import pytest
 import pytest_asyncio
 from tests.support.http_client import CHAT, Client, ask, post
-from tests.support.router import config, free_port, router_over, running
+from tests.support.router import config, eventually, free_port, router_over, running
 from tests.support.scripted_worker import answering, head, response, then_closing, then_resetting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -154,3 +156,95 @@ async def test_with_only_a_dead_worker_it_is_503():
         answer = await ask(router.port, post())
         assert answer.status == 503
         assert answer.value(b"retry-after")
+
+
+async def test_bytes_after_an_answer_are_never_the_next_answer(router, worker):
+    """A worker out of step would give one client the answer of another: its connection is not used again."""
+    worker.script = answering(response(b"asked for") + response(b"stray"))
+    for _ in range(3):
+        assert (await ask(router.port, post())).body == b"asked for"
+
+
+async def test_bytes_on_an_idle_connection_are_never_the_next_answer(router, worker):
+    stray = []
+
+    async def script(_request, connection):
+        await connection.send(response(b"asked for"))
+        stray.append(asyncio.create_task(later(connection)))
+
+    async def later(connection):
+        await asyncio.sleep(0.01)
+        await connection.send(response(b"stray"))
+
+    worker.script = script
+    for _ in range(3):
+        assert (await ask(router.port, post())).body == b"asked for"
+        await asyncio.sleep(0.03)
+    await asyncio.gather(*stray)
+
+
+async def test_an_answer_before_the_whole_request_is_an_answer(lone_worker):
+    """An engine may refuse a large body without reading it."""
+    async with router_over(lone_worker) as router:
+
+        async def answer_early(connection):
+            await connection.reader.readuntil(b"\r\n\r\n")
+            await connection.send(response(b"too large", b"413 Content Too Large", [(b"Connection", b"close")]))
+            await asyncio.sleep(0.1)
+            await connection.close()
+
+        lone_worker.on_connect = answer_early
+        for connection in tuple(lone_worker.open_connections):
+            await connection.close()
+        body = b'{"model":"m","prompt":"%b"}' % (b"x" * 20_000_000)
+        answer = await ask(router.port, post("/v1/completions", body))
+        assert (answer.status, answer.body) == (413, b"too large")
+
+
+async def test_a_client_that_leaves_during_a_second_attempt_is_noticed(broken_and_sound):
+    """The first worker has failed, the connection to the second is still being opened."""
+    broken, silent = broken_and_sound
+    async with router_over(broken, silent, scheduler={"policy": "random"}) as router:
+        broken.on_connect = _reset
+        await silent.stop_listening()
+        for connection in (*broken.open_connections, *silent.open_connections):
+            await connection.close()
+        with unanswering_port(silent.port):
+            for _ in range(6):
+                async with await Client.connect(router.port) as client:
+                    await client.send(post())
+                    await eventually(lambda: router.ledger.open_leases == 1, "an attempt is under way")
+                    await asyncio.sleep(0.02)
+                    client.abort()
+                    await eventually(lambda: router.ledger.open_leases == 0, "the lease is back", 0.5)
+
+
+@contextmanager
+def unanswering_port(port):
+    """A port whose queue of connections is full: the kernel answers no more of them."""
+    fillers = []
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(0)
+        try:
+            for _ in range(4):
+                fillers.append(filler := socket.socket())
+                filler.setblocking(False)
+                filler.connect_ex(("127.0.0.1", port))
+            yield
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+@pytest.mark.parametrize("failing", [_reset, _close])
+async def test_a_worker_that_ends_connections_at_once_is_502_and_nothing_worse(lone_worker, failing):
+    """The end may come before the router has looked at its new connection."""
+    async with router_over(lone_worker) as router:
+        lone_worker.on_connect = failing
+        for connection in tuple(lone_worker.open_connections):
+            await connection.close()
+        for _ in range(10):
+            answers = await asyncio.gather(*(ask(router.port, post()) for _ in range(20)))
+            assert {answer.status for answer in answers} <= {502, 503}

@@ -203,7 +203,7 @@ def test_one_line_per_change_and_none_per_probe(world, caplog):
     roster.heartbeat(member, instance(is_paused=True))
     roster.remove(member, "test")
     assert [record.getMessage() for record in caplog.records] == [
-        "worker http://a:1 (mixed) is static",
+        "worker http://a:1 (mixed) joins as static, starting",
         "worker http://a:1 (mixed) is waited for: HTTP 503",
         "worker http://a:1 (mixed) is healthy",
         "worker http://a:1 (mixed) is unhealthy: HTTP 503",

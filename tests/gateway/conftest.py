@@ -2,10 +2,8 @@
 
 import asyncio
 
-import pytest
 import uvloop
 
 
-@pytest.fixture(params=["asyncio", "uvloop"], scope="session")
-def event_loop_policy(request):
-    return uvloop.EventLoopPolicy() if request.param == "uvloop" else asyncio.DefaultEventLoopPolicy()
+def pytest_asyncio_loop_factories(config, item):
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +65,12 @@ class WorkerSide:
 
     def reset(self) -> None:
         """End with a TCP reset."""
-        self.writer.transport.abort()
+        _reset(self.writer)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def answer_ok(side: WorkerSide) -> None:
@@ -152,7 +159,7 @@ class Client:
         self.writer.close()
 
     def reset(self) -> None:
-        self.writer.transport.abort()
+        _reset(self.writer)
 
 
 class Rig:
@@ -180,7 +187,7 @@ class Rig:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         self._stack.callback(server.close)
-        return self.add("127.0.0.1:%d" % server.sockets[0].getsockname()[1])
+        return self.add(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
     def add(self, address: str) -> Worker:
         worker = Worker(address, f"http://{address}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from tests.gateway.rig import CHAT, OK, Client, WorkerSide, answer, answer_ok, post, running_gateway
+
 from warmroute.config.tree import ServerConfig
 
 
 async def test_request_and_answer_pass_unchanged():
-    """Path, query, casing, order and body are the client's and the worker's; only the gateway's own fields are added."""
+    """Path, query, casing, order and body stay the client's and the worker's; only the gateway's own fields come in."""
     heads = []
 
     async def script(side: WorkerSide) -> None:

@@ -102,6 +102,8 @@ class Client:
         try:
             self.writer.write(data)
             await asyncio.wait_for(self.writer.drain(), PATIENCE)
+        except TimeoutError:
+            raise
         except OSError:
             pass
 
@@ -145,6 +147,8 @@ class Client:
         try:
             while data := await asyncio.wait_for(self.reader.read(65536), PATIENCE):
                 parts.append(data)
+        except TimeoutError:
+            raise
         except OSError:
             pass
         return b"".join(parts)

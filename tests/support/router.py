@@ -63,7 +63,7 @@ async def running(settings: Config, workers: int | None = None) -> AsyncIterator
     finally:
         await router.stop()
     await assert_nothing_held(router)
-    assert router.gateway.upstream_connections == 0
+    await eventually(lambda: router.gateway.upstream_connections == 0, "no connection to a worker is left")
 
 
 async def assert_nothing_held(router: Router) -> None:

@@ -83,6 +83,13 @@ def test_the_http_server_reports_to_the_same_place_and_the_root_logger_is_left_a
     assert (root.handlers, root.level) == before
 
 
+def test_a_line_is_not_written_again_by_the_root_loggers_handlers(caplog):
+    configure_logging(LogConfig())
+    for name in NAMES:
+        logging.getLogger(name).error("once")
+    assert caplog.messages == []
+
+
 def test_configuring_twice_writes_each_line_once(capsys):
     configure_logging(LogConfig())
     configure_logging(LogConfig())

@@ -51,7 +51,7 @@ def install_error_handlers(app: FastAPI, inference_paths: Collection[str]) -> No
     async def routing_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
         status, headers = error.status_code, dict(error.headers or {})
-        if status == 404 and request.scope["path"] in inference_paths:
+        if status == 404 and request.method != "POST" and request.scope["path"] in inference_paths:
             status, headers = 405, {"Allow": "POST"}
         return openai_response(_routing_error(request, status, error.detail), headers)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
@@ -39,7 +37,8 @@ def health_routes(parts: ControlParts, readiness: Readiness) -> APIRouter:
     @routes.get("/worker_metrics")
     async def worker_metrics() -> Response:
         metrics = {
-            url: {name: _whole(value) for name, value in figures.items()}
+            # The contract's numbers are integers. Engines report finite floats, or nothing is kept of them.
+            url: {name: round(value) for name, value in figures.items()}
             for url, figures in sorted(parts.fleet.worker_metrics().items())
         }
         is_queueing = any(figures["num_requests_waiting"] > 0 for figures in metrics.values())
@@ -48,8 +47,3 @@ def health_routes(parts: ControlParts, readiness: Readiness) -> APIRouter:
         return JSONResponse(answer)
 
     return routes
-
-
-def _whole(value: float) -> int:
-    """The contract's numbers are integers; what an engine sends may be anything a float can be."""
-    return round(value) if math.isfinite(value) else 0

@@ -22,7 +22,6 @@ from warmroute.scheduling.worker import Worker
 logger = logging.getLogger(__name__)
 
 CHECK_TIMEOUT_SECONDS = 60.0  # as in FastDeploy's router
-# A worker that goes down and comes back within this time may keep its passed check. Recovery takes longer than that.
 LOOK_SECONDS = 0.2
 
 
@@ -32,7 +31,10 @@ class Readiness:
     def __init__(self, fleet: Fleet, config: Config) -> None:
         self._fleet = fleet
         self._is_checked = config.manager.enable_infer_ready_check
-        self._retry_seconds = config.manager.health_check_interval_secs
+        tick = config.manager.health_check_interval_secs
+        self._retry_seconds = tick
+        # An outage that probes have seen lasts a tick at least, so none is overlooked.
+        self._look_seconds = min(LOOK_SECONDS, tick / 4)
         self._checks: dict[Worker, asyncio.Task[None]] = {}
         self._watch: asyncio.Task[None] | None = None
 
@@ -65,7 +67,7 @@ class Readiness:
     async def _watch_fleet(self) -> None:
         while True:
             self._look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self._look_seconds)
 
     def _look(self) -> None:
         healthy = {member.worker: member for member in self._fleet.members if member.health.is_healthy}

@@ -59,7 +59,7 @@ class Roster:
         health = Health(self._rules.failure_threshold, self._rules.success_threshold, state)
         member = Member(info, self._worker(info, info.role), source, health, self._clock())
         self.members[member.id] = member
-        self._changed(member, f"is {source}" if state is State.STARTING else f"is {source} and healthy")
+        self._changed(member, f"joins as {source}, {state.value}")
         return member
 
     def heartbeat(self, member: Member, info: InstanceInfo) -> None:

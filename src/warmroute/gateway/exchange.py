@@ -29,6 +29,9 @@ class ClientConnection(Protocol):
     def write_paused(self) -> bool:
         """Whether the client reads more slowly than we write."""
 
+    def reset(self) -> None:
+        """End the connection with a TCP reset."""
+
     def exchange_done(self, exchange: Exchange) -> None:
         """The exchange is over; the next one may be answered, or the connection closed."""
 
@@ -243,7 +246,7 @@ class Exchange:
             self.client.transport.write(event)
         elif self._until_close:
             # An orderly end would tell this client that the body is complete.
-            self.client.transport.abort()
+            self.client.reset()
 
     def finish(self) -> None:
         """The exchange is over, however it ended; idempotent."""

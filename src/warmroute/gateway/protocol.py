@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -346,6 +348,12 @@ class ClientProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     # The client leaves, or has to.
+
+    def reset(self) -> None:
+        """End the connection with a TCP reset: whatever the client has of an answer, it is not the whole."""
+        sock: socket.socket = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def _leave(self) -> None:
         self._waiting.clear()

@@ -116,7 +116,10 @@ def read_messages(fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _chat_prompt(fields: dict[str, Any]) -> bytes:
-    return encode_chat(read_messages(fields), fields.get("tools"))
+    try:
+        return encode_chat(read_messages(fields), fields.get("tools"))
+    except RecursionError:  # the decoder goes a little deeper than the encoder
+        raise ApiError("The body is nested too deeply.") from None
 
 
 def _max_tokens(fields: dict[str, Any]) -> int | None:

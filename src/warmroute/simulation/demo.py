@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
@@ -28,7 +27,7 @@ class DemoPlan:
 
     engines: int = 4
     concurrency: int = 24
-    load: SyntheticLoad = field(default_factory=lambda: SyntheticLoad(sessions=96))
+    load: SyntheticLoad = field(default_factory=lambda: SyntheticLoad(sessions=72))
     engine: EngineSettings = field(
         default_factory=lambda: EngineSettings(
             dialect="vllm", cache_tokens=16_000, timing=Timing(prefill_speed=10_000, decode_speed=120)
@@ -48,15 +47,13 @@ async def play_round(plan: DemoPlan, policy: str, on_record: Callable[[Record], 
         engines = [f"http://127.0.0.1:{port}" for port in engine_ports]
         router = f"http://127.0.0.1:{router_port}"
         async with aiohttp.ClientSession(trust_env=False) as http:
-            child = children.start("engine", *_engine_flags(plan.engine, engine_ports))
-            for url in engines:
-                await child.until(lambda url=url: _answers(http, f"{url}/health"), START_SECONDS)  # type: ignore[misc]
+            children.start("engine", *_engine_flags(plan.engine, engine_ports))
             workers = [flag for url in engines for flag in ("--worker", url)]
-            child = children.start(
+            children.start(
                 "serve", "--host", "127.0.0.1", "--port", str(router_port), "--policy", policy, *workers,
                 "--log-level", "warning",
             )  # fmt: skip
-            await child.until(lambda: _sees_workers(http, router, len(engines)), START_SECONDS)
+            await children.until(lambda: _sees_workers(http, router, len(engines)), START_SECONDS)
         async with LoadClient(router) as client:
             run = LoadRun(client, plan.load.make(), Overrides(model=plan.engine.model), on_record)
             await run.closed_loop(plan.concurrency)
@@ -74,22 +71,10 @@ def _engine_flags(engine: EngineSettings, ports: list[int]) -> list[str]:
     return [str(part) for flag in flags.items() for part in flag]
 
 
-async def _answers(http: aiohttp.ClientSession, url: str) -> bool:
-    return await _get(http, url) is not None
-
-
 async def _sees_workers(http: aiohttp.ClientSession, router: str, count: int) -> bool:
-    workers = await _get(http, f"{router}/registered_number")
-    return isinstance(workers, dict) and workers.get("mixed") == count
-
-
-async def _get(http: aiohttp.ClientSession, url: str) -> Any:
-    """The JSON of a 200 answer, or "" if it is not JSON; None for everything else."""
+    """Whether the router is there and has found that many healthy workers."""
     try:
-        async with http.get(url, timeout=aiohttp.ClientTimeout(total=2.0)) as response:
-            if response.status != 200:
-                return None
-            is_json = response.content_type == "application/json"
-            return await response.json() if is_json else ""
+        async with http.get(f"{router}/registered_number", timeout=aiohttp.ClientTimeout(total=2.0)) as response:
+            return response.status == 200 and (await response.json())["mixed"] == count
     except (aiohttp.ClientError, TimeoutError):
-        return None
+        return False

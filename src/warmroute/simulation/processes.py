@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -24,6 +25,8 @@ class ChildError(RuntimeError):
 class Child:
     """One `warmroute` command in a process of its own; its output goes to a file and is shown only if it fails.
 
+    It does not inherit the user's WARMROUTE_ variables: what is started here is configured here.
+
     Starting does not await anything, so that no signal can come between the start and the place where it is noted.
     """
 
@@ -36,6 +39,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={name: value for name, value in os.environ.items() if not name.startswith("WARMROUTE_")},
             )
 
     @property
@@ -43,19 +47,14 @@ class Child:
         """Process id."""
         return self._process.pid
 
-    async def until(self, ready: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> None:
-        """Wait until `ready` says so. Raises ChildError when the process ends before, or the time is over."""
-        deadline = time.monotonic() + seconds
-        while not await ready():
-            if self._process.poll() is not None:
-                raise self._error(f"ended with exit code {self._process.returncode}")
-            if time.monotonic() > deadline:
-                raise self._error(f"was not ready after {seconds:g} s")
-            await asyncio.sleep(0.05)
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
 
-    def _error(self, what: str) -> ChildError:
-        tail = self._log.read_text(errors="replace").strip().splitlines()[-15:]
-        return ChildError("\n".join([f"warmroute {self.name} {what}", *tail]))
+    def last_words(self) -> list[str]:
+        """The last lines that it wrote."""
+        return self._log.read_text(errors="replace").strip().splitlines()[-15:]
 
     def stop(self) -> None:
         """End the process: politely, then by force. Returns when it is gone."""
@@ -72,7 +71,7 @@ class Children:
 
     def __init__(self, log_directory: Path) -> None:
         self._directory = log_directory
-        self._count = 0
+        self._children: list[Child] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Children:
@@ -85,10 +84,23 @@ class Children:
 
     def start(self, *arguments: str) -> Child:
         """Start `warmroute` with these arguments."""
-        self._count += 1
-        child = Child(arguments, self._directory / f"{self._count}-{arguments[0]}.log")
+        child = Child(arguments, self._directory / f"{len(self._children)}-{arguments[0]}.log")
         self._stack.callback(child.stop)
+        self._children.append(child)
         return child
+
+    async def until(self, ready: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> None:
+        """Wait until `ready` says so. Raises ChildError when a child ends before, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not await ready():
+            for child in self._children:
+                if child.exit_code is not None:
+                    ended = f"warmroute {child.name} ended with exit code {child.exit_code}"
+                    raise ChildError("\n".join([ended, *child.last_words()]))
+            if time.monotonic() > deadline:
+                words = [line for child in self._children for line in child.last_words()]
+                raise ChildError("\n".join([f"not ready after {seconds:g} s", *words]))
+            await asyncio.sleep(0.05)
 
 
 def free_ports(count: int) -> list[int]:

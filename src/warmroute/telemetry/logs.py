@@ -52,8 +52,14 @@ def configure_logging(log: LogConfig) -> None:
                 target.removeHandler(old)
                 old.close()
         target.addHandler(handler)
-        target.setLevel(_LEVELS[log.level])
+        target.setLevel(_level(name, log.level))
         target.propagate = False
+
+
+def _level(logger_name: str, level: str) -> int:
+    """The HTTP server's own notes (it started, it waits) repeat ours: only its warnings count, unless debugging."""
+    lowest = _LEVELS[level]
+    return lowest if logger_name == "warmroute" or lowest == logging.DEBUG else max(lowest, logging.WARNING)
 
 
 def _handler(output: str) -> logging.Handler:

@@ -74,6 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._until_close = False
         self._complete = False
         self._surplus = False
+        self._wanted_pieces = 0
         self._seen = False
         self._fault = ""
 
@@ -116,6 +117,8 @@ class UpstreamConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fault = self._fault or str(error)
         pieces = self._pieces
+        if self._surplus:
+            del pieces[self._wanted_pieces :]
         body = b""
         if pieces:
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -180,8 +183,9 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A response begins; after a complete one it is one that nobody asked for."""
-        if self._complete:
+        if self._complete and not self._surplus:
             self._surplus = True
+            self._wanted_pieces = len(self._pieces)
 
     def on_status(self, reason: bytes) -> None:
         """The reason phrase, or a part of it."""

@@ -15,7 +15,7 @@ Row = tuple[str, Callable[[Summary], str]]
 def print_table(console: Console, runs: Mapping[str, Summary], title: str) -> None:
     """Print the runs side by side. `runs` maps the heading of a column to what was measured."""
     table = Table(title=title, title_justify="left")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for heading in runs:
         table.add_column(heading, justify="right")
     for label, show in _rows(runs):
@@ -33,10 +33,10 @@ def _rows(runs: Mapping[str, Summary]) -> list[Row]:
         rows.append(("not sent", lambda s: str(s.not_sent)))
     rows += [
         ("duration", lambda s: f"{s.elapsed_seconds:.1f} s"),
-        ("cached share of prompt tokens", lambda s: "-" if s.cached_share is None else f"{s.cached_share:.1%}"),
-        ("time to first token p50 / p90 / p99", lambda s: _milliseconds(s.first_token, "p50", "p90", "p99")),
-        ("time to first token mean", lambda s: _milliseconds(s.first_token, "mean")),
-        ("end to end p50 / p99", lambda s: _milliseconds(s.total, "p50", "p99")),
+        ("cached share of prompt", lambda s: "-" if s.cached_share is None else f"{s.cached_share:.1%}"),
+        ("TTFT p50 / p90 / p99, ms", lambda s: _milliseconds(s.first_token, "p50", "p90", "p99")),
+        ("TTFT mean, ms", lambda s: _milliseconds(s.first_token, "mean")),
+        ("end to end p50 / p99, ms", lambda s: _milliseconds(s.total, "p50", "p99")),
         ("output tokens per second", lambda s: f"{s.output_tokens_per_second:.0f}"),
         ("requests per worker", lambda s: " ".join(str(n) for n in s.workers.values()) or "-"),
         ("busiest worker / mean", lambda s: "-" if s.busiest_over_mean is None else f"{s.busiest_over_mean:.2f}"),
@@ -51,4 +51,4 @@ def _error_row(kind: str) -> Row:
 def _milliseconds(spread: Spread | None, *names: str) -> str:
     if spread is None:
         return "-"
-    return " / ".join(f"{getattr(spread, name) * 1000:.0f}" for name in names) + " ms"
+    return " / ".join(f"{getattr(spread, name) * 1000:.0f}" for name in names)

@@ -1,0 +1,47 @@
+"""The table of answers."""
+
+import json
+
+import pytest
+
+from warmroute.gateway import errors
+from warmroute.gateway.errors import GatewayError, answer_to
+from warmroute.prompts.body import BadRequest
+
+TABLE = [
+    (errors.MalformedRequest("x"), 400, "invalid_request_error", None, "x"),
+    (errors.InvalidBody(BadRequest("Invalid JSON format", None)), 400, "invalid_request_error", None, "Invalid JSON"),
+    (errors.InvalidBody(BadRequest("Invalid type", "model")), 400, "invalid_request_error", None, "Invalid type"),
+    (errors.UnknownModel("m"), 404, "invalid_request_error", "model_not_found", "The model 'm' does not exist"),
+    (errors.RequestTimeout("x"), 408, "invalid_request_error", "request_timeout", "x"),
+    (errors.BodyTooLarge(5), 413, "invalid_request_error", "request_too_large", "Invalid request body: larger than 5"),
+    (errors.TargetTooLong("x"), 414, "invalid_request_error", "uri_too_long", "x"),
+    (errors.HeadTooLarge("x"), 431, "invalid_request_error", "request_header_fields_too_large", "x"),
+    (errors.NoWorkerAvailable(), 503, "server_error", "service_unavailable", "Failed to select worker"),
+    (errors.ShuttingDown(), 503, "server_error", "service_unavailable", "The router is shutting down"),
+    (errors.ConnectFailed("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.ConnectionLost("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.BadResponse("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.InternalError(), 500, "server_error", "internal_error", "Internal server error"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind", "code", "message"), TABLE)
+def test_answers(error, status, kind, code, message):
+    answer = answer_to(error)
+    body = json.loads(answer.body)["error"]
+    assert (answer.status, body["type"], body["code"]) == (status, kind, code)
+    assert body["message"].startswith(message)
+    assert (b"retry-after", b"1") in answer.headers or status != 503
+    assert b"\n" not in answer.body
+
+
+def test_the_field_at_fault_is_named():
+    assert json.loads(answer_to(TABLE[2][0]).body)["error"]["param"] == "model"
+
+
+def test_the_table_is_complete():
+    def leaves(kind):
+        return {kind} if not kind.__subclasses__() else set().union(*map(leaves, kind.__subclasses__()))
+
+    assert leaves(GatewayError) == {type(error) for error, *_ in TABLE}

@@ -1,0 +1,139 @@
+"""Exact prompts from a tokenizer, and doing without it."""
+
+import logging
+from collections.abc import Sequence
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing, tokenize_url
+from warmroute.prompts.body import read_request
+from warmroute.prompts.ladder import Ladder
+from warmroute.prompts.tokenizer import LocalTokenizer, TokenizerError
+
+LADDER = Ladder.default()
+BODY = b'{"messages":[{"content":" a b "},{"content":"c"}]}'
+
+
+class Scripted:
+    """Gives one scripted result after the other."""
+
+    def __init__(self, *results: Sequence[int] | Exception) -> None:
+        self.results = list(results)
+        self.texts: list[str] = []
+
+    async def token_ids(self, text: str) -> Sequence[int]:
+        self.texts.append(text)
+        result = self.results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def close(self) -> None:
+        self.results.clear()
+
+
+async def test_a_prompt_gets_exact_tokens():
+    source = Scripted(range(200))
+    prompt = read_request(BODY, "chat", LADDER)
+    refined = await Tokenizing(source, 1).refine(prompt, BODY, "chat", LADDER)
+    assert source.texts == ["a b c"]
+    assert refined.tokens == 200
+    assert len(refined.fingerprint) == 3
+
+
+async def test_failures_keep_the_prompt_and_are_logged_once(caplog):
+    caplog.set_level(logging.INFO)
+    source = Scripted(TokenizerError("down"), TokenizerError("down"), ValueError("no token id"), [1], [1])
+    tokenizing = Tokenizing(source, 1)
+    prompt = read_request(BODY, "chat", LADDER)
+    tokens = [(await tokenizing.refine(prompt, BODY, "chat", LADDER)).tokens for _ in range(5)]
+    assert tokens == [prompt.tokens] * 3 + [1, 1]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+async def test_a_prompt_without_text_is_not_asked_for():
+    body = b'{"prompt":[1,2,3]}'
+    prompt = read_request(body, "completions", LADDER)
+    assert await Tokenizing(Scripted(), 1).refine(prompt, body, "completions", LADDER) is prompt
+
+
+@pytest.fixture
+async def remote():
+    """A tokenizer at a URL, its next answer and what it was asked."""
+    asked, answers = [], []
+
+    async def tokenize(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        status, body = answers.pop(0)
+        return web.Response(status=status, body=body)
+
+    app = web.Application()
+    app.router.add_post("/tokenize", tokenize)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    async with aiohttp.ClientSession() as session:
+        host, port = runner.addresses[0]
+        yield RemoteTokenizer(f"http://{host}:{port}", lambda: session), answers, asked
+    await runner.cleanup()
+
+
+async def test_a_remote_tokenizer(remote):
+    tokenizer, answers, asked = remote
+    answers.append((200, b'{"input_ids":[3,1,2],"count":3}'))
+    assert list(await tokenizer.token_ids("hello")) == [3, 1, 2]
+    assert asked == [{"text": "hello", "prompt": "hello", "message": "hello"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (300, b'{"input_ids":[1]}'),
+        (500, b""),
+        (200, b'{"input_ids":[]}'),
+        (200, b"{}"),
+        (200, b'{"input_ids":["a"]}'),
+        (200, b"\xff"),
+    ],
+)
+async def test_a_remote_tokenizer_that_fails(remote, status, body):
+    tokenizer, answers, _ = remote
+    answers.append((status, body))
+    with pytest.raises(TokenizerError):
+        await tokenizer.token_ids("hello")
+
+
+async def test_a_remote_tokenizer_that_is_not_there():
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(TokenizerError):
+            await RemoteTokenizer("http://127.0.0.1:1", lambda: session).token_ids("hello")
+
+
+@pytest.mark.parametrize("words", [3, 3000])
+async def test_a_local_tokenizer(tmp_path, words):
+    """Short texts are encoded at once, long ones in a thread; both give the same ids."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(
+        '{"version":"1.0","model":{"type":"WordLevel","vocab":{"a":7,"?":0},"unk_token":"?"},'
+        '"pre_tokenizer":{"type":"Whitespace"},"truncation":null,"padding":null,"added_tokens":[],'
+        '"normalizer":null,"post_processor":null,"decoder":null}'
+    )
+    tokens = LocalTokens(LocalTokenizer(path))
+    assert await tokens.token_ids("a " * words) == [7] * words
+    tokens.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://a:1", "http://a:1/tokenize"),
+        ("http://a:1/", "http://a:1/tokenize"),
+        ("http://a:1/v1/tok", "http://a:1/v1/tok"),
+        ("http://a:1?x=y", "http://a:1/tokenize?x=y"),
+    ],
+)
+def test_tokenize_url(url, expected):
+    assert tokenize_url(url) == expected
