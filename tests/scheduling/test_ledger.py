@@ -16,11 +16,12 @@ def load_of(worker: Worker) -> tuple[int, int, int]:
     return load.running_requests, load.pending_prefill_tokens, load.active_tokens
 
 
-@pytest.mark.parametrize(("role", "pending"), [("mixed", 70), ("prefill", 70), ("decode", 0)])
-def test_a_lease_takes_what_its_role_works_on(role: Role, pending: int):
-    """A decode worker is given a prompt that was prefilled elsewhere."""
+@pytest.mark.parametrize(("prefills", "pending"), [(True, 70), (False, 0)])
+def test_a_lease_takes_what_its_worker_has_to_do(prefills: bool, pending: int):
+    """The decode worker of a pair is given a prompt that was prefilled elsewhere."""
+    role: Role = "decode"
     ledger, worker = Ledger(), make_worker(role=role)
-    lease = ledger.open(worker, Prompt(tokens=100), 30, "some_policy")
+    lease = ledger.open(worker, Prompt(tokens=100), 30, "some_policy", prefills=prefills)
     assert load_of(worker) == (1, pending, 100)
     assert (lease.matched_tokens, lease.uncached_tokens, lease.policy) == (30, 70, "some_policy")
     assert (ledger.open_leases, ledger.leases_open(role)) == (1, 1)

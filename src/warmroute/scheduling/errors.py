@@ -21,6 +21,16 @@ class NoWorker(SchedulingError):  # noqa: N818 - it states a fact about the pool
         super().__init__(f"no {role} worker available" + (f" for model {model!r}" if model else ""))
 
 
+class NoPair(SchedulingError):  # noqa: N818
+    """No prefill worker is left with a decode worker that can take over from it. Nothing was counted."""
+
+    def __init__(self, model: str | None = None, why: str = "") -> None:
+        self.model = model
+        self.why = why
+        text = "no prefill/decode pair available" + (f" for model {model!r}" if model else "")
+        super().__init__(f"{text}: {why}" if why else text)
+
+
 class PolicyError(SchedulingError):
     """A policy raised, or returned something that is not among its candidates. Nothing was counted."""
 

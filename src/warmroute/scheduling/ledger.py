@@ -88,13 +88,20 @@ class Ledger:
         return self._open_by_role[role]
 
     def open(
-        self, worker: Worker, prompt: Prompt, matched_tokens: int, policy: str = "", index: PrefixIndex | None = None
+        self,
+        worker: Worker,
+        prompt: Prompt,
+        matched_tokens: int,
+        policy: str = "",
+        index: PrefixIndex | None = None,
+        *,
+        prefills: bool = True,
     ) -> Lease:
         """Count a request in. For the scheduler; `index` is told how it went, if given.
 
-        A decode worker gets its prompt prefilled elsewhere, so it takes no pending prefill.
+        Without `prefills` the worker gets the prompt prefilled elsewhere and takes no pending prefill.
         """
-        prefill_tokens = 0 if worker.role == "decode" else prompt.tokens - matched_tokens
+        prefill_tokens = prompt.tokens - matched_tokens if prefills else 0
         opened_at = ""
         if self._keep_stacks:
             stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]

@@ -17,6 +17,7 @@ from warmroute.scheduling.worker import Candidate
 
 NAME_MARK = "policy_name"
 REPORTS_MARK = "reads_reports"
+TURNS_MARK = "takes_turns"
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
@@ -33,24 +34,27 @@ class Policy(Protocol):
 class NamedPolicy:
     """A policy that is ready to use, with the name it is configured by.
 
-    `reads_reports` tells that its choice depends on polled engine reports, so that somebody must feed them.
+    `reads_reports` tells that its choice depends on polled engine reports, so that somebody must feed them;
+    `takes_turns` that workers with the same figures are no equals for it.
     """
 
     name: str
     choose: Policy
     reads_reports: bool = False
+    takes_turns: bool = False
 
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random, /) -> Candidate:
         """Return the wrapped policy's choice."""
         return self.choose(candidates, prompt, rng)
 
 
-def policy(name: str, *, reads_reports: bool = False) -> Callable[[_Target], _Target]:
+def policy(name: str, *, reads_reports: bool = False, takes_turns: bool = False) -> Callable[[_Target], _Target]:
     """Mark a function or a class of the policies package as the policy `name`. The registry finds it by the mark."""
 
     def mark(target: _Target) -> _Target:
         setattr(target, NAME_MARK, name)
         setattr(target, REPORTS_MARK, reads_reports)
+        setattr(target, TURNS_MARK, takes_turns)
         return target
 
     return mark
@@ -63,3 +67,8 @@ def policy_label(choose: Policy) -> str:
         if isinstance(label, str):
             return label
     return type(choose).__name__
+
+
+def takes_turns(choose: Policy) -> bool:
+    """Whether a policy serves workers in turn, so that another one of equal load is not as good."""
+    return bool(getattr(choose, TURNS_MARK, False))

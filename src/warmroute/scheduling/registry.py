@@ -18,7 +18,7 @@ from typing import Any
 from warmroute.config.tree import SchedulerConfig
 from warmroute.scheduling import policies
 from warmroute.scheduling.errors import UnknownPolicy, UnusablePolicy
-from warmroute.scheduling.policy import NAME_MARK, REPORTS_MARK, NamedPolicy
+from warmroute.scheduling.policy import NAME_MARK, REPORTS_MARK, NamedPolicy, takes_turns
 
 ENTRY_POINT_GROUP = "warmroute.policies"
 _OWN = "warmroute"
@@ -40,7 +40,7 @@ def create_policy(name: str, options: SchedulerConfig) -> NamedPolicy:
     target, package = _find(name)
     choose = _construct(name, package, target, options) if inspect.isclass(target) else target
     _require_signature(name, package, choose)
-    return NamedPolicy(name, choose, bool(getattr(target, REPORTS_MARK, False)))
+    return NamedPolicy(name, choose, bool(getattr(target, REPORTS_MARK, False)), takes_turns(choose))
 
 
 def _find(name: str) -> tuple[Any, str]:

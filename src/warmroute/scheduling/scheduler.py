@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.errors import NoWorker, PolicyError
+from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
-from warmroute.scheduling.policy import Policy, policy_label
+from warmroute.scheduling.pairs import PairLease, PairPool
+from warmroute.scheduling.policy import Policy, policy_label, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.worker import Candidate, Pool, Role, Worker
+from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
-__all__ = ["NoWorker", "PolicyError", "Scheduler"]
+__all__ = ["NoPair", "NoWorker", "PolicyError", "Scheduler"]
 
 
 class Scheduler:
@@ -32,6 +33,7 @@ class Scheduler:
         self.ledger = ledger
         self._policies = dict(policies)
         self._names = {role: policy_label(choose) for role, choose in policies.items()}
+        self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
         self._rng = rng
         self._clock = clock
 
@@ -42,30 +44,81 @@ class Scheduler:
     def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = ()) -> Lease:
         """Choose a worker of the pool for this prompt and open a lease on it.
 
-        Raises NoWorker if no worker is left, PolicyError if the policy fails; nothing is counted then.
+        A decode worker that is chosen this way does the whole work alone, its prefill included. Raises NoWorker if no
+        worker is left, PolicyError if the policy fails; nothing is counted then.
         """
-        candidates = pool.candidates
-        if excluding:
-            candidates = [candidate for candidate in candidates if candidate.worker not in excluding]
+        candidates = _left(pool.candidates, excluding)
         if not candidates:
             raise NoWorker(pool.role, prompt.model)
-        fingerprint = prompt.fingerprint
-        matched = self.index.match(fingerprint) if fingerprint else {}
-        limit = prompt.tokens
-        # Rows are kept between decisions and say "nothing matched", so only those that matched are written.
-        for worker, tokens in matched.items():
-            worker.candidate.matched_tokens = tokens if tokens < limit else limit
+        matched = self._show_matches(prompt)
         try:
             chosen = self._choose(candidates, prompt, pool, excluding)
             matched_tokens = chosen.matched_tokens
         finally:
             _reset(matched)
-        worker = chosen.worker
-        if not fingerprint:
-            return self.ledger.open(worker, prompt, matched_tokens, self._names[pool.role])
-        lease = self.ledger.open(worker, prompt, matched_tokens, self._names[pool.role], self.index)
-        self.index.claim(worker, fingerprint, self._clock(), lease.serial)
+        return self._open(chosen.worker, prompt, matched_tokens)
+
+    def select_pair(
+        self,
+        prompt: Prompt,
+        pairs: PairPool,
+        *,
+        excluding_prefill: Collection[Worker] = (),
+        excluding_decode: Collection[Worker] = (),
+    ) -> PairLease:
+        """Choose a prefill worker, then a decode worker that can take over from it, and open a lease on both.
+
+        Among rows that show a policy the same figures, near pairs are preferred (not with a policy that takes turns).
+        Raises NoPair if no pair is left, PolicyError if a policy fails; nothing is counted then.
+        """
+        prefill_rows = [
+            row
+            for row in _left(pairs.prefill.candidates, excluding_prefill)
+            if _left(pairs.decode_for(row.worker).candidates, excluding_decode)
+        ]
+        if not prefill_rows:
+            raise NoPair(prompt.model, pairs.why_none)
+        matched = self._show_matches(prompt)
+        try:
+            prefill = self._choose(prefill_rows, prompt, pairs.prefill, excluding_prefill)
+            prefill = self._nearer(prefill, prefill_rows, pairs.prefill, lambda row: _has_near(row, pairs))
+            pool = pairs.decode_for(prefill.worker)
+            decode_rows = _left(pool.candidates, excluding_decode)
+            decode = self._choose(decode_rows, prompt, pool, excluding_decode)
+            decode = self._nearer(decode, decode_rows, pool, lambda row: pairs.near(prefill.worker, row.worker))
+            chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
+        finally:
+            _reset(matched)
+        first, second = (self._open(worker, prompt, tokens, is_half=True) for worker, tokens in chosen)
+        return PairLease(first, second)
+
+    def _show_matches(self, prompt: Prompt) -> Mapping[Worker, int]:
+        """Write each worker's match into its row; whoever calls this resets them."""
+        matched = self.index.match(prompt.fingerprint) if prompt.fingerprint else {}
+        limit = prompt.tokens
+        # Rows are kept between decisions and say "nothing matched", so only those that matched are written.
+        for worker, tokens in matched.items():
+            worker.candidate.matched_tokens = tokens if tokens < limit else limit
+        return matched
+
+    def _open(self, worker: Worker, prompt: Prompt, matched_tokens: int, *, is_half: bool = False) -> Lease:
+        policy = self._names[worker.role]
+        # The decode half of a pair gets its prompt prefilled elsewhere.
+        prefills = not (is_half and worker.role == "decode")
+        if not prompt.fingerprint:
+            return self.ledger.open(worker, prompt, matched_tokens, policy, prefills=prefills)
+        lease = self.ledger.open(worker, prompt, matched_tokens, policy, self.index, prefills=prefills)
+        self.index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
         return lease
+
+    def _nearer(
+        self, chosen: Candidate, rows: Sequence[Candidate], pool: Pool, is_near: Callable[[Candidate], bool]
+    ) -> Candidate:
+        if self._takes_turns[pool.role] or is_near(chosen):
+            return chosen
+        figures = _figures(chosen)
+        equals = [row for row in rows if row is not chosen and _figures(row) == figures and is_near(row)]
+        return self._rng.choice(equals) if equals else chosen
 
     def forget(self, worker: Worker) -> None:
         """Forget what is known of a worker's cache: it was removed or has restarted. Its open leases stay valid."""
@@ -82,6 +135,26 @@ class Scheduler:
         if not isinstance(chosen, Candidate) or chosen not in pool.members or chosen.worker in excluding:
             raise PolicyError(self._names[pool.role], f"returned {chosen!r}, which is not one of its candidates")
         return chosen
+
+
+def _left(rows: Sequence[Candidate], excluding: Collection[Worker]) -> Sequence[Candidate]:
+    return [row for row in rows if row.worker not in excluding] if excluding else rows
+
+
+def _has_near(prefill: Candidate, pairs: PairPool) -> bool:
+    return any(pairs.near(prefill.worker, row.worker) for row in pairs.decode_for(prefill.worker).candidates)
+
+
+def _figures(row: Candidate) -> tuple[int, int, int, int, EngineReport | None]:
+    """All that a policy can tell two workers apart by."""
+    load = row.load
+    return (
+        load.running_requests,
+        load.pending_prefill_tokens,
+        load.active_tokens,
+        row.matched_tokens,
+        row.report,
+    )
 
 
 def _reset(workers: Iterable[Worker]) -> None:

@@ -1,0 +1,52 @@
+"""Prefill and decode workers as pairs: which can work together, and what one request holds on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from warmroute.scheduling.lease import Lease, Outcome
+from warmroute.scheduling.worker import Pool, Worker
+
+_NOBODY = Pool("decode")
+
+
+def _never(prefill: Worker, decode: Worker) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class PairPool:
+    """The routable pairs for one model. Rebuilt when the fleet changes.
+
+    `prefill` holds only workers that have a `compatible` decode worker, `decode` all that are routable. `near` says
+    which pairs are preferred among equals. `why_none` tells an operator why there is no pair at all.
+    """
+
+    prefill: Pool = field(default=Pool("prefill"))
+    decode: Pool = field(default=_NOBODY)
+    compatible: Mapping[Worker, Pool] = field(default_factory=dict)
+    near: Callable[[Worker, Worker], bool] = _never
+    why_none: str = ""
+
+    def decode_for(self, prefill: Worker) -> Pool:
+        """The decode workers that can take over from this prefill worker."""
+        return self.compatible.get(prefill, _NOBODY)
+
+
+@dataclass(slots=True)
+class PairLease:
+    """What one request holds on a prefill and on a decode worker: opened together, given back each in its time."""
+
+    prefill: Lease
+    decode: Lease
+
+    @property
+    def is_open(self) -> bool:
+        """Whether either side still holds anything."""
+        return self.prefill.is_open or self.decode.is_open
+
+    def release(self, outcome: Outcome) -> None:
+        """Give back what is still held on both sides; idempotent."""
+        self.prefill.release(outcome)
+        self.decode.release(outcome)
