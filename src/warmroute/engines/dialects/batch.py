@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw
 
 _LONGEST_COUNTED = 8 * 1024 * 1024
 """Bytes of a longer array are not taken apart: 64 MB of empty lists would become gigabytes of objects."""
 
+_ARRAY_OF_PROMPTS = re.compile(rb'\[[ \t\n\r]*+["\[]')
 _raw_list = msgspec.json.Decoder(list[Raw])
 
 
@@ -16,6 +19,6 @@ def batch_size(prompt: bytes) -> int | None:
 
     None when it is one prompt: a text or an array of token ids. `prompt` is JSON text.
     """
-    if not prompt.startswith(b"[") or prompt[1:64].lstrip()[:1] not in (b'"', b"["):
+    if not _ARRAY_OF_PROMPTS.match(prompt):
         return None
     return len(_raw_list.decode(prompt)) if len(prompt) <= _LONGEST_COUNTED else 0
