@@ -50,7 +50,7 @@ async def keep_registered(settings: EngineSettings, url: str, port: int, is_paus
                     await _register(http, settings, port, is_paused())
             except (aiohttp.ClientError, TimeoutError) as error:
                 logger.warning(
-                    "engine %s: cannot register with %s: %s", url, settings.router, error or type(error).__name__
+                    "engine %s: cannot register with %s: %s", url, settings.router, str(error) or type(error).__name__
                 )
             await asyncio.sleep(settings.heartbeat_seconds)
 
