@@ -10,11 +10,14 @@ import asyncio
 from http import HTTPStatus
 from typing import Protocol
 
+from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import Answer, GatewayError, UpstreamError, answer_to
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
 from warmroute.gateway.sse import TAIL_BYTES, error_event
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
+from warmroute.scheduling.lease import Lease
+from warmroute.telemetry.metrics import Metrics
 
 CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
@@ -23,6 +26,7 @@ CLIENT_CLOSED_REQUEST = 499
 class ClientConnection(Protocol):
     """What an exchange needs of the connection that its client came on."""
 
+    loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
 
     @property
@@ -36,16 +40,6 @@ class ClientConnection(Protocol):
         """The exchange is over; the next one may be answered, or the connection closed."""
 
 
-class Observer(Protocol):
-    """Who wants to know of the progress of a response."""
-
-    def response_began(self) -> None:
-        """The worker's status line and headers are there."""
-
-    def first_body_byte(self) -> None:
-        """The first byte of the worker's answer is there."""
-
-
 class Exchange:
     """A request, read as far as it has come, and the state of its answer."""
 
@@ -55,12 +49,13 @@ class Exchange:
         "_connection",
         "_event_stream",
         "_extra_headers",
+        "_failure",
         "_finished",
-        "_observer",
+        "_loop",
+        "_metrics",
         "_tail",
         "_until_close",
         "_url_line",
-        "_waiter",
         "body_complete",
         "body_pieces",
         "body_size",
@@ -71,6 +66,7 @@ class Exchange:
         "http_1_0",
         "keep_alive",
         "kind",
+        "lease",
         "refusal",
         "request_id",
         "started",
@@ -83,9 +79,10 @@ class Exchange:
         self,
         client: ClientConnection,
         head: RequestHead,
+        metrics: Metrics,
         *,
         request_id: bytes,
-        kind: Kind | None = None,
+        kind: Kind = "other",
         target: bytes = b"",
         keep_alive: bool = False,
         http_1_0: bool = False,
@@ -103,15 +100,17 @@ class Exchange:
         self.body_complete = False
         self.complete_at = 0.0
         self.refusal: GatewayError | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.lease: Lease | None = None
+        self.task: Driver | None = None
         self.client_gone = False
         self.started = False
         self.status = 0
         self._extra_headers = extra_headers
         self._finished = False
         self._connection: UpstreamConnection | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._observer: Observer | None = None
+        self._failure: UpstreamError | None = None
+        self._metrics = metrics
+        self._loop = client.loop
         self._url_line = b""
         self._body_seen = False
         self._chunked = False
@@ -127,26 +126,36 @@ class Exchange:
             self.body_pieces = pieces = [b"".join(pieces)]
         return pieces[0] if pieces else b""
 
+    @property
+    def is_inference(self) -> bool:
+        """Whether this was a request to an inference path; else it is only there to be refused."""
+        return bool(self.target)
+
     # The request goes upstream, the response comes back.
 
-    async def forward(self, connection: UpstreamConnection, head: bytes, url_line: bytes, observer: Observer) -> None:
+    async def forward(self, connection: UpstreamConnection, head: bytes, url_line: bytes) -> None:
         """Send the request on `connection` and pass the response to the client until it is complete.
 
-        UpstreamError when it is not completed. The connection is then, and on a cancellation, closed.
+        The lease hears of the first byte of a good answer. UpstreamError when the answer is not completed; the
+        connection is then, and on a cancellation, closed.
         """
-        self._observer = observer
         self._url_line = url_line
+        if self.client_gone:
+            connection.abort()
+            raise asyncio.CancelledError
         self._connection = connection
-        self._waiter = asyncio.get_running_loop().create_future()
         if self.client.write_paused:
             connection.pause_reading()
         connection.send(head, self.body, self)
         try:
-            await self._waiter
+            await suspended()
         finally:
             if self._connection is not None:
                 self._connection.abort()
                 self._connection = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
         """Pass on what one read from the worker brought."""
@@ -155,9 +164,7 @@ class Exchange:
         out = b"" if head is None else self._begin(head)
         if body:
             if not self._body_seen:
-                self._body_seen = True
-                if self._observer is not None:
-                    self._observer.first_body_byte()
+                self._first_body_byte()
             if self._event_stream:
                 self._tail = body[-TAIL_BYTES:] if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
             if self._chunked:
@@ -166,24 +173,35 @@ class Exchange:
         if complete:
             if self._chunked:
                 out += b"0\r\n\r\n"
-            if self._waiter is not None and not self._waiter.done():
-                self._waiter.set_result(None)
-        if out:
+            if out:
+                self.client.transport.write(out)
+            self._resume()
+        elif out:
             self.client.transport.write(out)
 
     def response_failed(self, error: UpstreamError) -> None:
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
         self._connection = None
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+        self._failure = error
+        self._resume()
+
+    def _resume(self) -> None:
+        if self.task is not None:
+            self.task.resume()
+
+    def _first_body_byte(self) -> None:
+        self._body_seen = True
+        if self.status < 400 and self.lease is not None:
+            self.lease.first_token()
+            self._metrics.first_token(self._loop.time() - self.complete_at)
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
         self.started = True
         self.status = head.status
         self._event_stream = head.event_stream
-        if self._observer is not None:
-            self._observer.response_began()
+        if self.lease is not None:
+            self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
         if head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE:
             if self.http_1_0:
@@ -215,7 +233,7 @@ class Exchange:
 
     def leave(self) -> None:
         """The client is gone: what is under way upstream ends now, and the coroutine is woken up to clear away."""
-        if self._finished or (self._waiter is not None and self._waiter.done()):
+        if self._finished:
             return
         self.client_gone = True
         if self._connection is not None:
@@ -254,9 +272,9 @@ class Exchange:
             return
         self._finished = True
         self.body_pieces.clear()
-        self.task = None
-        self._observer = None
+        self.lease = None
         self.client.exchange_done(self)
+        self.task = None
 
     def _render(self, answer: Answer) -> bytes:
         lines = [

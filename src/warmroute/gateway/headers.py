@@ -6,7 +6,7 @@ Names keep their casing and order, values their bytes. Fields that belong to one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -101,7 +101,7 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
         elif key == b"origin":
             head.origin = value
             lines += (name, b": ", value, b"\r\n")
-    head.forwarded = b"".join(_without(lines, named.__contains__) if named else lines)
+    head.forwarded = b"".join(_without(lines, named) if named else lines)
     return head
 
 
@@ -113,11 +113,10 @@ def read_response_head(
     With `own_cors` the gateway writes the CORS fields itself, and a worker's are left out.
     """
     lines: list[bytes] = []
-    named: set[bytes] = set()
+    named: set[bytes] | None = None
     length: bytes | None = None
     coding: bytes | None = None
-    event_stream = False
-    compressed = False
+    event_stream = compressed = False
     for name, value in headers:
         key = name.lower()
         if key in _RESPONSE_SPECIAL:
@@ -125,19 +124,19 @@ def read_response_head(
                 event_stream = value[:17].lower() == b"text/event-stream"
             elif key == b"content-length":
                 length = value
-                if status == 204 or 100 <= status < 200:
+                if status == 204:
                     continue
             elif key == b"content-encoding":
                 compressed = value.lower() != b"identity"
             else:
                 if key == b"connection":
-                    named |= connection_names(value)
+                    named = (named or set()) | connection_names(value)
                 elif key == b"transfer-encoding":
                     coding = value if coding is None else b"several"
                 continue
         lines += (name, b": ", value, b"\r\n")
     if named or own_cors:
-        lines = _without(lines, lambda key: key in named or (own_cors and key.startswith(_CORS_PREFIX)))
+        lines = _without(lines, named or set(), _CORS_PREFIX if own_cors else None)
     framing = body_framing(status, coding, length)
     return ResponseHead(status, reason, b"".join(lines), framing, event_stream and not compressed)
 
@@ -183,10 +182,11 @@ def render_headers(headers: Iterable[tuple[str, str]]) -> bytes:
     return b"".join(line.encode("latin-1") + b"\r\n" for line in lines)
 
 
-def _without(lines: list[bytes], unwanted: Callable[[bytes], bool]) -> list[bytes]:
-    """The same lines (name, colon, value, end; name, ...) without those whose lower-case name is unwanted."""
+def _without(lines: list[bytes], names: set[bytes], prefix: bytes | None = None) -> list[bytes]:
+    """The same lines (name, colon, value, end; name, ...) without those of such a lower-case name or prefix."""
     kept: list[bytes] = []
     for start in range(0, len(lines), 4):
-        if not unwanted(lines[start].lower()):
+        key = lines[start].lower()
+        if key not in names and (prefix is None or not key.startswith(prefix)):
             kept += lines[start : start + 4]
     return kept

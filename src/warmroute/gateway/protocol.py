@@ -28,6 +28,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from warmroute.gateway.driver import Driver
 from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
@@ -101,8 +102,8 @@ class ClientProtocol(HttpToolsProtocol):
         self._feed(data)
 
     def eof_received(self) -> None:
-        self._leave()
         self.transport.close()
+        self._leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
@@ -156,10 +157,11 @@ class ClientProtocol(HttpToolsProtocol):
         refusal: GatewayError | None = None
         if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS or len(self.url) > MAX_TARGET_BYTES:
             refusal = refuse_target_and_headers(self.url, self.headers)
-        try:
-            self.url = origin_form(self.url)
-        except ValueError as error:
-            refusal = refusal or MalformedRequest(str(error))
+        if not self.url.startswith(b"/"):
+            try:
+                self.url = origin_form(self.url)
+            except ValueError as error:
+                refusal = refusal or MalformedRequest(str(error))
         kind = inference_kind(self.url) if method == b"POST" else None
         if kind is not None:
             self._begin_exchange(kind, refusal)
@@ -229,12 +231,13 @@ class ClientProtocol(HttpToolsProtocol):
         exchange = Exchange(
             self,
             head,
+            gateway.metrics,
             request_id=head.request_id or gateway.new_request_id(),
             kind=kind,
             target=self.url,
             keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.client_idle_timeout > 0,
             http_1_0=version != "1.1",
-            extra_headers=gateway.cors_lines(head.origin),
+            extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
         exchange.refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
         if exchange.refusal is None:
@@ -264,7 +267,7 @@ class ClientProtocol(HttpToolsProtocol):
         """Answer what cannot be taken for a request, when its turn comes, and close."""
         self._in_head = False
         self._last_request_seen = True
-        exchange = Exchange(self, RequestHead(), request_id=self._gateway.new_request_id())
+        exchange = Exchange(self, RequestHead(), self._gateway.metrics, request_id=self._gateway.new_request_id())
         exchange.refusal = error
         self._enqueue(exchange)
 
@@ -303,19 +306,24 @@ class ClientProtocol(HttpToolsProtocol):
             super()._start_asgi_task(turn, app)
         elif isinstance(turn, Exchange):
             if turn.body_complete or turn.refusal is not None:
-                self._answer(turn)
+                # Not from here: a hundred pipelined requests would be answered from within each other.
+                self.loop.call_soon(self._answer, turn)
             elif turn.head.expect_continue and not turn.http_1_0:
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _answer(self, exchange: Exchange) -> None:
-        task = self.loop.create_task(relay(exchange, self._gateway))
-        exchange.task = task
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        if exchange.client_gone:
+            return
+        exchange.task = Driver(relay(exchange, self._gateway), self.loop)
+        # The server waits for these when it stops, and cancels what takes too long: all that it knows of tasks.
+        self.tasks.add(exchange.task)  # type: ignore[arg-type]
+        exchange.task.start()
 
     def exchange_done(self, exchange: Exchange) -> None:
         """The exchange is over: close, or let the next one take its turn."""
         self.server_state.total_requests += 1
+        if exchange.task is not None:
+            self.tasks.discard(exchange.task)
         if exchange is not self._current or self.transport.is_closing():
             return
         if exchange.keep_alive:

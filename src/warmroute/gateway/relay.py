@@ -24,7 +24,7 @@ from warmroute.gateway.errors import (
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.prompts.body import BadRequest, read_request
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.lease import Lease, Outcome
+from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.scheduler import NoWorker
 from warmroute.scheduling.worker import Pool, Role, Worker
 
@@ -38,12 +38,14 @@ ROLE: Role = "mixed"
 
 async def relay(exchange: Exchange, gateway: Gateway) -> None:
     """Answer one exchange. Never raises; when it returns, the exchange is over and nothing is held for it."""
-    record = _Record(gateway)
     try:
         if exchange.refusal is not None:
             raise exchange.refusal
-        prompt = await _read(exchange, gateway)
-        await _serve(exchange, prompt, gateway, record)
+        prompt = _read(exchange, gateway)
+        if gateway.tokenizer is not None and exchange.kind != "other":
+            refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
+            prompt = await gateway.loop.create_task(refined)
+        await _serve(exchange, prompt, gateway)
     except GatewayError as error:
         exchange.fail(error)
     except asyncio.CancelledError:
@@ -53,36 +55,33 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())
     finally:
-        record.done(exchange)
+        _count(exchange, gateway)
         exchange.finish()
 
 
-async def _read(exchange: Exchange, gateway: Gateway) -> Prompt:
-    body, kind = exchange.body, exchange.kind or "other"
+def _read(exchange: Exchange, gateway: Gateway) -> Prompt:
     try:
-        prompt = read_request(body, kind, gateway.ladder)
+        return read_request(exchange.body, exchange.kind, gateway.ladder)
     except BadRequest as error:
         raise InvalidBody(error) from error
-    if gateway.tokenizer is not None and kind != "other":
-        prompt = await gateway.tokenizer.refine(prompt, body, kind, gateway.ladder)
-    return prompt
 
 
-async def _serve(exchange: Exchange, prompt: Prompt, gateway: Gateway, record: _Record) -> None:
+async def _serve(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     pool = _pool(prompt.model, gateway)
-    tried: list[Worker] = []
-    failure: GatewayError = NoWorkerAvailable()
+    tried: tuple[Worker, ...] = ()
+    failure: GatewayError | None = None
     while True:
         try:
             lease = gateway.scheduler.select(prompt, pool, excluding=tried)
         except NoWorker:
-            raise failure from None
-        record.lease = lease
+            raise failure or NoWorkerAvailable() from None
+        exchange.lease = lease
         outcome = Outcome.FAILED
         try:
-            await _attempt(exchange, lease, gateway)
+            await _attempt(exchange, lease.worker, gateway)
             # An error of the worker is passed on, but its cache has learned nothing from it.
-            outcome = Outcome.SERVED if exchange.status < 400 else Outcome.FAILED
+            if exchange.status < 400:
+                outcome = Outcome.SERVED
             return
         except asyncio.CancelledError:
             outcome = Outcome.ABORTED
@@ -93,7 +92,7 @@ async def _serve(exchange: Exchange, prompt: Prompt, gateway: Gateway, record: _
             if isinstance(error, ConnectFailed):
                 gateway.fleet.worker_refused(lease.worker)
             failure = error
-            tried.append(lease.worker)
+            tried = (*tried, lease.worker)
         finally:
             lease.release(outcome)
 
@@ -105,9 +104,9 @@ def _pool(model: str | None, gateway: Gateway) -> Pool:
     return pool
 
 
-async def _attempt(exchange: Exchange, lease: Lease, gateway: Gateway) -> None:
-    """Send the request to the lease's worker; once more on a new connection if a kept one had died unnoticed."""
-    connections = gateway.upstream.of(lease.worker)
+async def _attempt(exchange: Exchange, worker: Worker, gateway: Gateway) -> None:
+    """Send the request to a worker; once more on a new connection if a kept one had died unnoticed."""
+    connections = gateway.upstream.of(worker)
     address = connections.address
     head = b"POST %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
         address.prefix,
@@ -117,62 +116,34 @@ async def _attempt(exchange: Exchange, lease: Lease, gateway: Gateway) -> None:
         exchange.body_size,
         exchange.request_id,
     )
-    progress = _Progress(exchange, lease, gateway)
     connection = connections.take_idle()
     if connection is not None:
         try:
-            return await exchange.forward(connection, head, connections.url_line, progress)
+            return await exchange.forward(connection, head, connections.url_line)
         except ConnectionLost as error:
             if error.response_seen:
                 raise
     connection = await connections.connect()
-    await exchange.forward(connection, head, connections.url_line, progress)
+    await exchange.forward(connection, head, connections.url_line)
 
 
-class _Progress:
-    """Tells lease and metrics how far a response has come."""
-
-    __slots__ = ("_exchange", "_gateway", "_lease")
-
-    def __init__(self, exchange: Exchange, lease: Lease, gateway: Gateway) -> None:
-        self._exchange = exchange
-        self._lease = lease
-        self._gateway = gateway
-
-    def response_began(self) -> None:
-        self._gateway.metrics.prompt_seen(self._lease.prompt.tokens, self._lease.matched_tokens)
-
-    def first_body_byte(self) -> None:
-        if self._exchange.status < 400:
-            self._lease.first_token()
-            self._gateway.metrics.first_token(self._gateway.loop.time() - self._exchange.complete_at)
-
-
-class _Record:
-    """What is told of a request when it is over: once, to the metrics and to the debug log."""
-
-    __slots__ = ("_gateway", "lease")
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self.lease: Lease | None = None
-
-    def done(self, exchange: Exchange) -> None:
-        if exchange.kind is None:
-            return
-        gateway, lease = self._gateway, self.lease
-        status = CLIENT_CLOSED_REQUEST if exchange.client_gone else exchange.status
-        if lease is None:
-            policy, worker = gateway.scheduler.policy_name(ROLE), ""
-        else:
-            policy, worker = lease.policy, lease.worker.id
-        gateway.metrics.request_done(policy, ROLE, worker, status)
-        if logger.isEnabledFor(logging.DEBUG):
-            logger.debug(
-                "request %s %s worker=%s status=%d seconds=%.4f",
-                exchange.request_id.decode("latin-1"),
-                exchange.target.decode("latin-1"),
-                worker or "-",
-                status,
-                gateway.loop.time() - exchange.complete_at,
-            )
+def _count(exchange: Exchange, gateway: Gateway) -> None:
+    """Tell of a request that is over: once, to the metrics and to the debug log."""
+    if not exchange.is_inference:
+        return
+    lease = exchange.lease
+    status = CLIENT_CLOSED_REQUEST if exchange.client_gone else exchange.status
+    if lease is None:
+        policy, worker = gateway.scheduler.policy_name(ROLE), ""
+    else:
+        policy, worker = lease.policy, lease.worker.id
+    gateway.metrics.request_done(policy, ROLE, worker, status)
+    if gateway.logs_requests:
+        logger.debug(
+            "request %s %s worker=%s status=%d seconds=%.4f",
+            exchange.request_id.decode("latin-1"),
+            exchange.target.decode("latin-1"),
+            worker or "-",
+            status,
+            gateway.loop.time() - exchange.complete_at,
+        )

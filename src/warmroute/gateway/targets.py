@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 import httptools
 
 from warmroute.gateway.headers import Header
 from warmroute.prompts.body import Kind
 
-INFERENCE_PATHS: Mapping[bytes, Kind] = MappingProxyType(
-    {
-        b"/v1/chat/completions": "chat",
-        b"/v1/completions": "completions",
-        b"/v1/embeddings": "other",
-        b"/v1/messages": "other",
-        b"/v1/rerank": "other",
-        b"/v1/responses": "other",
-        b"/tokenize": "other",
-    }
-)
+INFERENCE_PATHS: Mapping[bytes, Kind] = {
+    b"/v1/chat/completions": "chat",
+    b"/v1/completions": "completions",
+    b"/v1/embeddings": "other",
+    b"/v1/messages": "other",
+    b"/v1/rerank": "other",
+    b"/v1/responses": "other",
+    b"/tokenize": "other",
+}
 """Path, exactly as it is sent -> which fields of the body are the prompt. Only POST is relayed."""
 
 

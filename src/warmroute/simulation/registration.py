@@ -49,7 +49,9 @@ async def keep_registered(settings: EngineSettings, url: str, port: int, is_paus
                 if await _is_healthy(http, url):
                     await _register(http, settings, port, is_paused())
             except (aiohttp.ClientError, TimeoutError) as error:
-                logger.warning("engine %s: registering with %s failed: %r", url, settings.router, error)
+                logger.warning(
+                    "engine %s: cannot register with %s: %s", url, settings.router, str(error) or type(error).__name__
+                )
             await asyncio.sleep(settings.heartbeat_seconds)
 
 

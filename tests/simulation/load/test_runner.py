@@ -181,6 +181,12 @@ async def test_nobody_there():
             await client.first_model()
 
 
+async def test_an_endpoint_that_hangs_is_told(serve):
+    async with LoadClient(await serve(_hang), timeout_seconds=0.1) as client:
+        with pytest.raises(EndpointError, match=r"/v1/models: TimeoutError"):
+            await client.first_model()
+
+
 async def test_the_first_model_and_the_key(serve):
     seen = []
 

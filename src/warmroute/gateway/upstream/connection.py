@@ -61,9 +61,7 @@ class UpstreamConnection(asyncio.Protocol):
         # Bound to the list itself, a piece of body costs no Python frame.
         self.on_body = self._pieces.append
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._begin_response()
-
-    def _begin_response(self) -> None:
+        # The response under way. What a clean one leaves unchanged is not set anew for the next.
         self._headers: list[Header] = []
         self._reason = b""
         self._head: ResponseHead | None = None
@@ -145,7 +143,11 @@ class UpstreamConnection(asyncio.Protocol):
         # A response that came before the whole request was sent leaves the rest of the request in the way.
         if clean and self._transport.get_write_buffer_size() == 0:
             self.reused = True
-            self._begin_response()
+            self._headers = []
+            self._reason = b""
+            self._head = None
+            self._head_read = self._complete = self._seen = False
+            self._head_bytes = 0
             self._owner.connection_free(self)
         else:
             self._transport.abort()

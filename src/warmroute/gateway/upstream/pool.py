@@ -49,12 +49,14 @@ class WorkerConnections:
 
     async def connect(self) -> UpstreamConnection:
         """Open a new connection. ConnectFailed when that is refused or takes too long."""
+        return await self._pool.loop.create_task(self._connect())
+
+    async def _connect(self) -> UpstreamConnection:
         address, url = self.address, self.worker.url
-        loop = asyncio.get_running_loop()
         self._connecting += 1
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, connection = await loop.create_connection(
+                transport, connection = await self._pool.loop.create_connection(
                     lambda: UpstreamConnection(self, url, own_cors=self._pool.own_cors),
                     address.host,
                     address.port,
@@ -95,7 +97,7 @@ class UpstreamPool:
         self.idle_timeout = idle_timeout
         self.own_cors = own_cors
         self.now = loop.time
-        self._loop = loop
+        self.loop = loop
         self._workers: dict[Worker, WorkerConnections] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.closed = False
@@ -115,7 +117,7 @@ class UpstreamPool:
     def watch(self) -> None:
         """Make sure that idle connections, and records that are no longer used, are looked at in time."""
         if self._timer is None and not self.closed:
-            self._timer = self._loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
+            self._timer = self.loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None
@@ -130,7 +132,7 @@ class UpstreamPool:
                 del self._workers[worker]
         if oldest:
             delay = max(min(oldest) + self.idle_timeout - now, _SHORTEST_SWEEP_SECONDS)
-            self._timer = self._loop.call_later(delay, self._sweep)
+            self._timer = self.loop.call_later(delay, self._sweep)
 
     def close(self) -> None:
         """Close what is idle; connections in use end with their exchanges."""

@@ -50,7 +50,7 @@ class LoadClient:
                 listing = msgspec.json.decode(await response.read())
                 return str(listing["data"][0]["id"])
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise EndpointError(f"{url}: {error or type(error).__name__}") from None
+            raise EndpointError(f"{url}: {str(error) or type(error).__name__}") from None
         except (msgspec.DecodeError, LookupError, TypeError):
             raise EndpointError(f"{url}: no model is listed; name one with --model") from None
 
