@@ -14,13 +14,15 @@ handover has a `reschedule`, the decode leg's answer is shown to it before the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import Literal, Protocol
 
 from warmroute.engines.peer import Peer
 from warmroute.prompts.body import Kind
+from warmroute.prompts.splice import read_members, splice
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """The most that has to be collected of an answer for `merge`, `whole` and `follow`. Of a longer prefill answer to a
@@ -32,7 +34,7 @@ OTHER_PATH = "other_path"
 Header = tuple[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """A client's request on its way to a pair.
 
@@ -46,6 +48,15 @@ class Request:
     stream: bool
     id: str
     attempt: int = 0
+
+    @cached_property
+    def members(self) -> Mapping[str, bytes]:
+        """The JSON text of each top-level member of the body; read once."""
+        return read_members(self.body)
+
+    def with_changes(self, changes: Mapping[str, bytes | None]) -> bytes:
+        """The body with these members inserted, replaced or removed (None); all else byte for byte."""
+        return splice(self.body, changes, self.members)
 
     def again(self) -> Request:
         """The same request for another pair."""

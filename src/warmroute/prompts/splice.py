@@ -37,26 +37,23 @@ class _Member(NamedTuple):
 def read_members(body: bytes) -> Mapping[str, bytes]:
     """The JSON text of each top-level member, the last of duplicates; empty when `body` cannot be read as an object."""
     try:
-        return {name: bytes(raw) for name, raw in _decode(body).items()}
+        return {name: bytes(raw) for name, raw in _raw_members.decode(body[_begin(body) :]).items()}
     except (msgspec.DecodeError, RecursionError):
-        return {}
+        return {}  # For one, keys that are not valid UTF-8: engines may take them, msgspec does not.
 
 
-def splice(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
+def splice(body: bytes, changes: Mapping[str, bytes | None], members: Mapping[str, bytes] | None = None) -> bytes:
     """Insert or replace top-level members (a value is JSON text) or remove them (None).
 
     `body` must be the JSON text of one object, else ValueError or, where that does not show, nonsense. Names are plain
     ASCII. Of duplicate keys the last is replaced and all others are removed, so that every parser sees the change; new
-    members come last, in the order of `changes`.
+    members come last, in the order of `changes`. Who has called `read_members` already saves a scan with `members`.
     """
-    try:
-        raws = _decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        raws = {}  # Keys that are not valid UTF-8: engines may take them, msgspec does not.
-    else:
-        if raws.keys().isdisjoint(changes):
-            return _append(body, changes)
-    return _rebuild(body, _members(body, raws), changes)
+    if members is None:
+        members = read_members(body)
+    if members and members.keys().isdisjoint(changes):
+        return _append(body, changes)
+    return _rebuild(body, _members(body, members), changes)
 
 
 def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
@@ -95,8 +92,8 @@ def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | 
     return b"".join(pieces)
 
 
-def _members(body: bytes, raws: Mapping[str, Raw]) -> list[_Member]:
-    """Every top-level member, duplicates included, in the order of the text. `raws` holds the last of each key."""
+def _members(body: bytes, texts: Mapping[str, bytes]) -> list[_Member]:
+    """Every top-level member, duplicates included, in the order of the text. `texts` has the last value of each key."""
     opening = _OPENING.match(body, _begin(body))
     if opening is None:
         raise ValueError("not the JSON text of an object")
@@ -107,7 +104,7 @@ def _members(body: bytes, raws: Mapping[str, Raw]) -> list[_Member]:
         if key is None:
             raise ValueError("not the JSON text of an object")
         name = _key_text(key[1])
-        end = _value_end(body, key.end(), raws.get(name))
+        end = _value_end(body, key.end(), texts.get(name))
         following = _NEXT.match(body, end)
         if following is None:
             raise ValueError("not the JSON text of an object")
@@ -118,13 +115,12 @@ def _members(body: bytes, raws: Mapping[str, Raw]) -> list[_Member]:
     return members
 
 
-def _value_end(body: bytes, start: int, likely: Raw | None) -> int:
+def _value_end(body: bytes, start: int, likely: bytes | None) -> int:
     """Where the value ends that begins at `start`: after `likely`, the last value of its key, if it is this one."""
     if likely is not None:
-        text = bytes(likely)
-        end = start + len(text)
+        end = start + len(likely)
         # The same digits may be the begin of a longer number; any other text tells its own end.
-        if body[start:end] == text and body[end : end + 1] in b",} \t\n\r":
+        if body.startswith(likely, start) and body[end : end + 1] in b",} \t\n\r":
             return end
     if body[start : start + 1] not in (b"{", b"["):
         scalar = _SCALAR.match(body, start)
@@ -146,10 +142,6 @@ def _key_text(key: bytes) -> str:
         return _string.decode(b'"%b"' % key)
     except msgspec.DecodeError:
         return key.decode("utf-8", "surrogateescape")
-
-
-def _decode(body: bytes) -> dict[str, Raw]:
-    return _raw_members.decode(body[_begin(body) :])
 
 
 def _begin(body: bytes) -> int:

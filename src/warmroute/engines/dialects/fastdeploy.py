@@ -16,7 +16,6 @@ import msgspec
 from warmroute.engines.dialect import OTHER_PATH, Request, Together, pair_headers
 from warmroute.engines.dialects.fastdeploy_reschedule import FastDeployReschedule
 from warmroute.engines.peer import Peer
-from warmroute.prompts.splice import read_members, splice
 
 _QUOTE = ord('"')
 _NUMBER_BEGINS = b"-0123456789"
@@ -57,13 +56,13 @@ class FastDeploy:
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Together:
         """One body for both; nothing is random, since the request's own id is the handle."""
         changes: dict[str, bytes | None] = {"disaggregate_info": _disaggregate_info(prefill, decode)}
-        given = _given_id(request.body)
+        given = _given_id(request)
         request_id = given or msgspec.json.encode(request.id)
         if request.attempt:
             # The engines of an earlier attempt may still hold the id (naming as in FastDeploy's Python router).
             request_id = b'%b-retry%d"' % (request_id[:-1], request.attempt)
         changes["request_id"] = request_id
-        body = splice(request.body, changes)
+        body = request.with_changes(changes)
         return Together(body, body, pair_headers(prefill, decode), reschedule=FastDeployReschedule(request))
 
 
@@ -91,9 +90,9 @@ def _disaggregate_info(prefill: Peer, decode: Peer) -> bytes:
     )
 
 
-def _given_id(body: bytes) -> bytes | None:
+def _given_id(request: Request) -> bytes | None:
     """The client's id as a JSON string; a number counts as its text, everything else as no id."""
-    text = read_members(body).get("request_id", b"null")
+    text = request.members.get("request_id", b"null")
     if text[0] in _NUMBER_BEGINS:
         return b'"%b"' % text
     return text if text[0] == _QUOTE and text != b'""' else None

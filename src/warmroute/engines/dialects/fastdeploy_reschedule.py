@@ -14,7 +14,6 @@ import msgspec
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request, Sight
 from warmroute.engines.event_stream import EventSplitter, data_span
-from warmroute.prompts.splice import splice
 
 _REASON = "pd_reschedule"
 _ERROR = "PD Error"
@@ -70,12 +69,8 @@ class _Answer(msgspec.Struct, gc=False):
         return self.choices[0].token_ids if self.choices and len(self.choices) == 1 else []
 
 
-class _Continued(msgspec.Struct, gc=False):
-    completion_token_ids: list[int] | None = None
-
-
 _answer = msgspec.json.Decoder(_Answer)
-_continued = msgspec.json.Decoder(_Continued)
+_ids = msgspec.json.Decoder(list[int] | None)
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
@@ -150,8 +145,8 @@ def continued(request: Request, token_ids: Iterable[int]) -> Request:
     if not token_ids:
         return request.again()
     try:
-        before = _continued.decode(request.body).completion_token_ids or []
+        before = _ids.decode(request.members.get("completion_token_ids", b"[]")) or []
     except _UNREADABLE:
         before = []
-    body = splice(request.body, {"completion_token_ids": msgspec.json.encode(before + token_ids)})
+    body = request.with_changes({"completion_token_ids": msgspec.json.encode(before + token_ids)})
     return replace(request, body=body, attempt=request.attempt + 1)

@@ -21,7 +21,6 @@ from warmroute.engines.dialect import OTHER_PATH, Request, Together, pair_header
 from warmroute.engines.dialects.batch import batch_size
 from warmroute.engines.dialects.sglang_logprobs import merge_input_logprobs
 from warmroute.engines.peer import Peer
-from warmroute.prompts.splice import read_members, splice
 
 DEFAULT_BOOTSTRAP_PORT = 8998
 """SGLang's default of --disaggregation-bootstrap-port."""
@@ -50,24 +49,23 @@ class SGLang:
 
     def alone_because(self, request: Request) -> str | None:
         """Besides chat and completions only SGLang's own generate requests take a room."""
-        if request.kind == "other" and not _native_prompt(read_members(request.body)):
+        if request.kind == "other" and not _native_prompt(request.members):
             return OTHER_PATH
         return None
 
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Together:
         """One body for both, with rooms that were never used before."""
-        members = read_members(request.body)
         host = f"[{prefill.host}]" if ":" in prefill.host else prefill.host
         port = prefill.bootstrap_port or DEFAULT_BOOTSTRAP_PORT
-        size = _rooms(request, members)
+        size = _rooms(request)
         meeting: dict[str, object]
         if size is None:
             meeting = {"bootstrap_host": host, "bootstrap_port": port, "bootstrap_room": rng.getrandbits(_ROOM_BITS)}
         else:
             rooms = [rng.getrandbits(_ROOM_BITS) for _ in range(size)]
             meeting = {"bootstrap_host": [host] * size, "bootstrap_port": [port] * size, "bootstrap_room": rooms}
-        body = splice(request.body, {name: msgspec.json.encode(value) for name, value in meeting.items()})
-        wants_logprobs = members.get("return_logprob", b"null") not in (b"null", b"false")
+        body = request.with_changes({name: msgspec.json.encode(value) for name, value in meeting.items()})
+        wants_logprobs = request.members.get("return_logprob", b"null") not in (b"null", b"false")
         merge = partial(merge_input_logprobs, stream=request.stream) if wants_logprobs else None
         return Together(body, body, pair_headers(prefill, decode), merge)
 
@@ -77,8 +75,9 @@ def _native_prompt(members: Mapping[str, bytes]) -> bytes | None:
     return members.get("text") or members.get("input_ids")
 
 
-def _rooms(request: Request, members: Mapping[str, bytes]) -> int | None:
+def _rooms(request: Request) -> int | None:
     """How many rooms a batch takes; None for one room, from which the engines count on by themselves if need be."""
+    members = request.members
     prompt = members.get("prompt") if request.kind == "completions" else None
     prompt = _native_prompt(members) if request.kind == "other" else prompt
     # With several samples of each prompt, engines repeat the rooms of an array; those of a single room they tell apart.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Literal
@@ -20,7 +21,7 @@ from warmroute.engines.dialect import OTHER_PATH, DecodeRequest, InTurn, Request
 from warmroute.engines.dialects.batch import batch_size
 from warmroute.engines.dialects.vllm_usage import CachedTokensEdit, cached_tokens
 from warmroute.engines.peer import Peer
-from warmroute.prompts.splice import read_members, splice
+from warmroute.prompts.splice import read_members
 
 _NIXL = "NixlConnector"
 _WANTED = (
@@ -65,7 +66,7 @@ class VLLM:
         """Requests for which one handle is not enough, or the wrong thing."""
         if request.kind == "other":
             return OTHER_PATH
-        members = read_members(request.body)
+        members = request.members
         if any(members.get(name, b"null") not in _ABSENT for name in _SEVERAL_SEQUENCES):
             return "several_sequences"
         if members.get("prompt_logprobs", b"null") != b"null" or members.get("echo") == b"true":
@@ -77,23 +78,23 @@ class VLLM:
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> InTurn:
         """The prefill leg; nothing is random, since the prefill engine makes the handle."""
         changes = dict(_PREFILL_CHANGES)
-        if b"max_completion_tokens" in request.body:
+        if "max_completion_tokens" in request.members:
             changes["max_completion_tokens"] = b"1"
         return InTurn(
-            splice(request.body, changes),
-            lambda answer: _follow(request.body, answer),
+            request.with_changes(changes),
+            partial(_follow, request),
             pair_headers(prefill, decode),
         )
 
 
-def _follow(body: bytes, answer: bytes) -> DecodeRequest:
+def _follow(request: Request, answer: bytes) -> DecodeRequest:
     members = read_members(answer)
     handle = members.get("kv_transfer_params", b"null")
     if not handle.startswith(b"{"):
-        return DecodeRequest(body, recomputes=True)
+        return DecodeRequest(request.body, recomputes=True)
     cached = cached_tokens(members.get("usage", b"null"))
     edit = None if cached is None else CachedTokensEdit(cached)
-    return DecodeRequest(splice(body, {"kv_transfer_params": handle}), edit=edit)
+    return DecodeRequest(request.with_changes({"kv_transfer_params": handle}), edit=edit)
 
 
 VLLM_NIXL = VLLM()

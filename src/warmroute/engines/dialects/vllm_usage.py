@@ -37,12 +37,14 @@ class CachedTokensEdit:
 
     def whole(self, body: bytes) -> bytes:
         """The answer with that number; unchanged without usage, or if it tells the same."""
-        usage = read_members(body).get(_USAGE, b"null")
+        members = read_members(body)
+        usage = members.get(_USAGE, b"null")
         if cached_tokens(usage) in (None, self.cached):
             return body
-        details = read_members(usage).get(_DETAILS, b"null")
-        base = details if details.startswith(b"{") else b"{}"
-        return splice(body, {_USAGE: splice(usage, {_DETAILS: splice(base, {_CACHED: self.cached})})})
+        usage_members = read_members(usage)
+        details = usage_members.get(_DETAILS, b"null")
+        changed = splice(details if details.startswith(b"{") else b"{}", {_CACHED: self.cached})
+        return splice(body, {_USAGE: splice(usage, {_DETAILS: changed}, usage_members)}, members)
 
     def stream(self) -> EventStreamEdit:
         """An edit of the events with usage: the last one, or every one."""
