@@ -17,8 +17,10 @@ from msgspec import Raw
 
 _SPACES = b" \t\n\r"
 _OPENING = re.compile(rb"[ \t\n\r]*+\{[ \t\n\r]*+")
-_KEY = re.compile(rb'"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
-_NEXT = re.compile(rb"[ \t\n\r]*+([,}])[ \t\n\r]*+")
+# Up to the next value, or the end of the object; as JSON is checked elsewhere, one pattern does for all places.
+_STEP = re.compile(
+    rb"""[ \t\n\r]*+(?:[,{][ \t\n\r]*+("(?:[^"\\]++|\\.)*+")[ \t\n\r]*+:[ \t\n\r]*+|\{?+[ \t\n\r]*+\})""", re.DOTALL
+)
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z]++', re.DOTALL)
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
 _raw_members = msgspec.json.Decoder(dict[str, Raw])
@@ -94,25 +96,17 @@ def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | 
 
 def _members(body: bytes, texts: Mapping[str, bytes]) -> list[_Member]:
     """Every top-level member, duplicates included, in the order of the text. `texts` has the last value of each key."""
-    opening = _OPENING.match(body, _begin(body))
-    if opening is None:
-        raise ValueError("not the JSON text of an object")
-    position = opening.end()
     members: list[_Member] = []
-    while body[position : position + 1] != b"}" or members:
-        key = _KEY.match(body, position)
+    end = _begin(body)
+    while step := _STEP.match(body, end):
+        key = step[1]
         if key is None:
-            raise ValueError("not the JSON text of an object")
-        name = _key_text(key[1])
-        end = _value_end(body, key.end(), texts.get(name))
-        following = _NEXT.match(body, end)
-        if following is None:
-            raise ValueError("not the JSON text of an object")
-        members.append(_Member(name, position, key.end(), end))
-        position = following.end()
-        if following[1] == b"}":
-            break
-    return members
+            return members
+        name = _key_text(key)
+        value = step.end()
+        end = _value_end(body, value, texts.get(name))
+        members.append(_Member(name, step.start(1), value, end))
+    raise ValueError("not the JSON text of an object")
 
 
 def _value_end(body: bytes, start: int, likely: bytes | None) -> int:
@@ -136,12 +130,12 @@ def _value_end(body: bytes, start: int, likely: bytes | None) -> int:
 
 
 def _key_text(key: bytes) -> str:
-    if b"\\" not in key:
-        return key.decode("utf-8", "surrogateescape")
-    try:
-        return _string.decode(b'"%b"' % key)
-    except msgspec.DecodeError:
-        return key.decode("utf-8", "surrogateescape")
+    if b"\\" in key:
+        try:
+            return _string.decode(key)
+        except msgspec.DecodeError:
+            pass  # An escaped surrogate without its partner: no name of ours.
+    return key[1:-1].decode("utf-8", "surrogateescape")
 
 
 def _begin(body: bytes) -> int:
