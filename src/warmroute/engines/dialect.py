@@ -1,7 +1,8 @@
 """What it takes to let two engines serve one request, without a word about any engine in particular.
 
 A dialect is pure: it turns a request and a pair of peers into the bytes for both legs (a `Together` or an `InTurn`),
-and what comes back into the next step. Whoever sends those bytes needs this module only:
+and what comes back into the next step. Whoever sends those bytes needs this module only. A request that
+`alone_because` objects to goes to the decode engine alone; for all others:
 
     handover = dialect.begin(request, prefill, decode, rng)
     Together:  send both bodies at once; the decode leg's answer is the client's. The prefill leg's answer is drained,
@@ -25,8 +26,8 @@ from warmroute.prompts.body import Kind
 from warmroute.prompts.splice import read_members, splice
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
-"""The most that has to be collected of an answer for `merge`, `whole` and `follow`. Of a longer prefill answer to a
-`merge`, and of a longer client's answer to an edit or a `Reschedule`, nothing is asked: it passes as it is."""
+"""The most that has to be collected of an answer. A longer one counts as empty for `merge` and `follow`, and passes to the
+client as it is instead of through an edit's or a `Reschedule`'s `whole`."""
 
 OTHER_PATH = "other_path"
 """The reason why a request is served alone whose path no handover is known for (embeddings, rerank, ...)."""
