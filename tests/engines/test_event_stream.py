@@ -29,6 +29,7 @@ def edited(chunks: Iterable[bytes]) -> bytes:
         (b"data: quiet\r\rdata: quiet\r\r", b"data: LOUD!!\r\rdata: LOUD!!\r\r"),
         (b": quiet\n\n\n\n\ndata: a\n\n", b": quiet\n\n\n\n\ndata: a\n\n"),
         (b"data: quiet\ndata: quiet\n\n", b"data: quiet\ndata: quiet\n\n"),
+        (b"data: quiet\r\ndata: quiet\r\n\r\n", b"data: quiet\r\ndata: quiet\r\n\r\n"),
         (b"data: quiet", b"data: quiet"),
         (b"data: quiet\n", b"data: quiet\n"),
         (b"database: quiet\n\n", b"database: quiet\n\n"),

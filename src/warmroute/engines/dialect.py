@@ -26,8 +26,8 @@ from warmroute.prompts.body import Kind
 from warmroute.prompts.splice import read_members, splice
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
-"""The most that has to be collected of an answer. A longer one counts as empty for `merge` and `follow`, and passes to the
-client as it is instead of through an edit's or a `Reschedule`'s `whole`."""
+"""The most that has to be collected of an answer. A longer one counts as empty for `merge` and `follow`, and passes to
+the client as it is instead of through an edit's or a `Reschedule`'s `whole`."""
 
 OTHER_PATH = "other_path"
 """The reason why a request is served alone whose path no handover is known for (embeddings, rerank, ...)."""
