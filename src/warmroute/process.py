@@ -50,11 +50,11 @@ async def _serve(config: Config) -> int:
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     logger.info(
-        "warmroute %s listens on %s port %d, policy %s, %d workers",
+        "warmroute %s listens on %s port %d, %s, %d workers",
         __version__,
         config.server.host,
         router.port,
-        router.scheduler.policy_name("mixed"),
+        _policies(router),
         len(router.fleet.members),
     )
     try:
@@ -62,6 +62,13 @@ async def _serve(config: Config) -> int:
     finally:
         await router.stop()
     return 0
+
+
+def _policies(router: Router) -> str:
+    name = router.scheduler.policy_name
+    if router.config.server.splitwise:
+        return f"prefill policy {name('prefill')}, decode policy {name('decode')}"
+    return f"policy {name('mixed')}"
 
 
 def _reason(error: Exception, config: Config) -> str:

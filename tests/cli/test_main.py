@@ -92,8 +92,9 @@ def test_serve_tells_the_first_error_and_how_many_more(capsys: Captured, monkeyp
         (["--port"], "warmroute serve: argument --port: expected one argument"),
         (["--port", "http"], "warmroute serve: --port must be a valid integer, not 'http'"),
         (
-            ["--port=1", "--splitwise"],
-            "warmroute serve: --splitwise: prefill/decode disaggregation is not supported yet",
+            ["--port=1", "--worker=a:1", "--decode=b:2"],
+            "warmroute serve: --worker cannot stand beside --decode: "
+            "with prefill and decode workers there are no mixed ones",
         ),
         (["--port=1", "--afd"], "warmroute serve: --afd is not supported"),
     ],
@@ -107,10 +108,10 @@ def test_the_launcher_takes_the_same_flags(tmp_path: Path) -> None:
     done = run("-V", module="warmroute.launch")
     assert (done.returncode, done.stdout) == (0, f"warmroute {__version__}\n")
     done = run(
-        "--config_path", str(EXAMPLE), "--port", "9000", "--splitwise", module="warmroute.launch", directory=tmp_path
+        "--config_path", str(EXAMPLE), "--port", "http", "--splitwise", module="warmroute.launch", directory=tmp_path
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "warmroute serve: --splitwise: prefill/decode disaggregation is not supported yet\n"
+    assert done.stderr == "warmroute serve: --port must be a valid integer, not 'http'\n"
     assert not (tmp_path / "logs").exists()
 
 

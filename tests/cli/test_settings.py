@@ -108,11 +108,91 @@ def test_a_port_that_cannot_be_read_is_not_also_missing() -> None:
     assert problems("--port", "x", serving=True) == ["--port must be a valid integer, not 'x'"]
 
 
-def test_serving_with_splitwise_is_refused_with_its_place(tmp_path: Path) -> None:
-    path = write(tmp_path, "server: {port: 1, splitwise: true}")
-    expected = f"{path}:1: server.splitwise: prefill/decode disaggregation is not supported yet"
-    assert problems("--config_path", path, serving=True) == [expected]
-    assert effective_config(["--config_path", path], {}).notes == (expected,)
+def test_splitwise_can_be_served_and_workers_may_register_later() -> None:
+    assert effective_config(["--port=1", "--pd"], {}, serving=True).config.server.splitwise
+    assert not effective_config(["--port=1", "--pd", "--no-pd"], {}, serving=True).config.server.splitwise
+
+
+def test_prefill_and_decode_imply_splitwise() -> None:
+    effective = effective_config(["--prefill", "a:1,8998", "--prefill", "b:2", "--decode", "c:3"], {})
+    config = effective.config
+    assert config.server.splitwise
+    assert config.manager.prefill == ("http://a:1,8998", "http://b:2")
+    assert config.manager.decode == ("http://c:3",)
+    assert effective.settings["server.splitwise"].origin == "--prefill"
+    assert effective_config([], {"WARMROUTE_DECODE": "c:3,7"}).config.server.splitwise
+
+
+def test_a_later_source_may_name_prefill_workers_where_an_earlier_one_has_no_splitwise(tmp_path: Path) -> None:
+    path = write(tmp_path, "server: {port: 1, splitwise: false}")
+    assert effective_config(["--config_path", path, "--decode", "c:3"], {}).config.server.splitwise
+
+
+def test_prefill_workers_without_splitwise_are_a_contradiction(tmp_path: Path) -> None:
+    path = write(tmp_path, "server: {port: 1, splitwise: false}\nmanager: {prefill: [a:1]}")
+    assert problems("--config_path", path) == [
+        f"{path}:2: manager.prefill needs splitwise, but {path}:1: server.splitwise is false"
+    ]
+    assert problems("--prefill", "a:1", "--no-splitwise") == ["--prefill needs splitwise, but --splitwise is false"]
+
+
+def test_mixed_workers_cannot_stand_beside_prefill_or_decode(tmp_path: Path) -> None:
+    expected = "cannot stand beside {}: with prefill and decode workers there are no mixed ones"
+    assert problems("--worker", "a:1", "--prefill", "b:2") == [f"--worker {expected.format('--prefill')}"]
+    path = write(tmp_path, "manager: {worker: [a:1]}")
+    assert problems("--config_path", path, WARMROUTE_DECODE="b:2") == [
+        f"{path}:1: manager.worker {expected.format('WARMROUTE_DECODE')}"
+    ]
+
+
+def test_a_worker_has_one_role() -> None:
+    assert problems("--prefill", "a:1,8998", "--decode", "a:1") == ["worker a:1 is named twice"]
+
+
+def test_mixed_workers_cannot_be_served_with_splitwise() -> None:
+    assert problems("--splitwise", "--worker", "a:1") == [
+        "mixed worker a:1: splitwise mode only supports PREFILL/DECODE instances"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--pd"], ("cache_aware", "request_num")),
+        (["--pd", "--policy", "random"], ("random", "random")),
+        (["--decode", "a:1", "--policy", "random"], ("random", "random")),
+        (["--pd", "--policy", "random", "--decode-policy", "round_robin"], ("random", "round_robin")),
+        (["--policy", "random"], ("cache_aware", "request_num")),
+    ],
+)
+def test_with_splitwise_the_policy_is_for_the_roles_that_have_none(argv: list[str], expected: tuple[str, str]) -> None:
+    scheduler = effective_config(argv, {}).config.scheduler
+    assert (scheduler.prefill_policy, scheduler.decode_policy) == expected
+
+
+def test_a_policy_that_is_given_comes_before_the_defaults_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "server: {splitwise: true}")
+    for argv, expected in (([], ("process_tokens", "request_num")), (["--policy=random"], ("random", "random"))):
+        scheduler = effective_config(["--config_path", path, *argv], {}).config.scheduler
+        assert (scheduler.prefill_policy, scheduler.decode_policy) == expected
+
+
+def test_an_unknown_policy_for_both_roles_is_told_once() -> None:
+    assert problems("--pd", "--policy", "randm") == ["--policy names an unknown policy randm (nearest known: random)"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--engine", "trt"], "--engine must be 'auto', 'fastdeploy', 'sglang' or 'vllm', not 'trt'"),
+        (["--pd-decode-alone=maybe"], "--pd-decode-alone must be 'auto' or 'never', not 'maybe'"),
+        (["--preempt-retry-count=-1"], "--preempt-retry-count must be greater than or equal to 0, not '-1'"),
+        (["--prefill", "a:1,70000"], "--prefill 'a:1,70000' must be URL,PORT with one port from 1 to 65535"),
+        (["--prefill", "8998"], "--prefill '8998' is a port without a URL before it"),
+    ],
+)
+def test_values_that_only_prefill_and_decode_know(argv: list[str], expected: str) -> None:
+    assert problems(*argv) == [expected]
 
 
 def test_unknown_policies_name_the_nearest(tmp_path: Path) -> None:

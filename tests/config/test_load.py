@@ -79,6 +79,15 @@ def test_lists_from_every_source(tmp_path: Path) -> None:
     assert load({}, {"worker": ["a:1", "b:2/"]}).config.manager.worker == expected
 
 
+def test_a_bare_number_belongs_to_the_url_before_it_in_every_source(tmp_path: Path) -> None:
+    expected = ("http://a:1,8998", "http://b:2")
+    for text in ("[a:1, 8998, b:2]", "['a:1,8998', 'b:2']", "'a:1,8998,b:2'", "[a:1, '8998', 'http://b:2/']"):
+        assert from_yaml(tmp_path, f"manager: {{prefill: {text}}}").config.manager.prefill == expected
+    assert load({"WARMROUTE_PREFILL": "a:1, 8998, b:2"}, {}).config.manager.prefill == expected
+    for flag in (["a:1,8998", "b:2"], ["a:1", "8998", "b:2"]):
+        assert load({}, {"prefill": flag}).config.manager.prefill == expected
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -174,7 +183,7 @@ def sample(option: Option) -> st.SearchStrategy[str]:
     """Good values for an option, as text."""
     if option.path in ("server.afd", "topology.etcd-endpoints", "topology.etcd-prefix"):
         return st.just("")
-    if option.path == "manager.worker":
+    if option.path in ("manager.worker", "manager.prefill", "manager.decode"):
         return st.sampled_from(["http://a:1", "http://b:2"])
     if option.path == "scheduler.tokenizer-url":
         return st.sampled_from(["http://t:1", "http://u:1/x"])

@@ -2,7 +2,15 @@
 
 import pytest
 
-from warmroute.config.values import comma_list, http_url, worker_url, worker_urls
+from warmroute.config.values import (
+    comma_list,
+    http_url,
+    numbered_urls,
+    split_number,
+    with_numbers,
+    worker_url,
+    worker_urls,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +69,49 @@ def test_the_bad_one_of_several_workers_is_named() -> None:
 )
 def test_lists_split_at_commas(given: object, expected: object) -> None:
     assert comma_list(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a,1", ["a,1"]),
+        (["a", 1, "b"], ["a,1", "b"]),
+        ("1,a", ["1", "a"]),
+        ("a,1,2", ["a,1,2"]),
+        (["a", True], ["a", True]),
+        (["a", -1], ["a", -1]),
+        (5, 5),
+    ],
+)
+def test_a_number_joins_the_item_before_it(given: object, expected: object) -> None:
+    assert with_numbers(given) == expected
+
+
+def test_a_url_with_a_port_beside_it_has_one_spelling() -> None:
+    assert numbered_urls(["A:1,08998", "[::1]:2"]) == ("http://a:1,8998", "http://[::1]:2")
+    assert split_number("http://a:1,8998") == ("http://a:1", 8998)
+    assert split_number("http://a:1") == ("http://a:1", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("8998", "without a URL"),
+        ("a:1,0", "1 to 65535"),
+        ("a:1,65536", "1 to 65535"),
+        ("a:1,2,3", "one port"),
+        ("a:1,", "one port"),
+        ("a,5", "needs a port"),
+    ],
+)
+def test_a_port_beside_a_url_that_cannot_be_used_is_refused(given: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        numbered_urls([given])
+
+
+def test_one_url_with_two_ports_is_named_twice() -> None:
+    with pytest.raises(ValueError, match="http://a:1 twice"):
+        numbered_urls(["a:1,5", "a:1,6"])
 
 
 def test_http_url_keeps_good_ones_and_refuses_others() -> None:

@@ -78,11 +78,15 @@ def policies(config: Config, settings: Mapping[str, Setting]) -> Found:
     """Unknown policies, and options that the policies in use do not read: a note, or a problem when given as a flag."""
     found = Found()
     known = policy_names()
+    told: set[tuple[str, str]] = set()
     for name in ("policy", "prefill_policy", "decode_policy"):
         value = getattr(config.scheduler, name)
-        if value not in known:
-            label = settings[f"scheduler.{name.replace('_', '-')}"].label
-            found.problems.append(f"{label} names an unknown policy {value} (nearest known: {nearest(value, known)})")
+        setting = settings.get(f"scheduler.{name.replace('_', '-')}")
+        # One setting can stand for several roles.
+        if setting is not None and value not in known and (setting.origin, value) not in told:
+            told.add((setting.origin, value))
+            nearest_known = nearest(value, known)
+            found.problems.append(f"{setting.label} names an unknown policy {value} (nearest known: {nearest_known})")
     chosen = _policies_in_use(config)
     if not chosen <= set(known):
         return found
@@ -120,12 +124,8 @@ def _options(name: str) -> set[str]:
 
 def to_serve(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     """What keeps a valid configuration from being served."""
-    remarks = []
-    if config.server.port is None and "server.port" not in settings:
-        remarks.append("--port or server.port is required")
-    if config.server.splitwise:
-        remarks.append(f"{settings['server.splitwise'].label}: prefill/decode disaggregation is not supported yet")
-    return remarks
+    is_missing = config.server.port is None and "server.port" not in settings
+    return ["--port or server.port is required"] if is_missing else []
 
 
 def _policies_in_use(config: Config) -> set[str]:

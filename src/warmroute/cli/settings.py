@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from warmroute.cli import checks
 from warmroute.cli.parser import VERSION, parse
+from warmroute.config.implied import implications
 from warmroute.config.load import ConfigError, load
 from warmroute.config.options import CONFIG_PATH, Option, all_options, sections
 from warmroute.config.reference import default_text
@@ -53,18 +54,22 @@ def effective_config(argv: Sequence[str], environ: Mapping[str, str], *, serving
 def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool = False) -> Effective:
     """Read all sources and check what they say together. Raises ConfigError with every problem at once.
 
-    `serving` also asks for what only a running router needs: a port, and no mode that is not there yet.
+    `serving` also asks for what only a running router needs: a port.
     """
     flags = {option.flag: getattr(args, option.flag.replace("-", "_")) for option in all_options()}
     loaded = load(environ, {**flags, CONFIG_PATH: args.config_path}, args.unknown_arguments)
-    config = checks.find_files(loaded.config, loaded.config_path)
-    found = checks.policies(config, loaded.settings)
-    problems = [*loaded.problems, *found.problems, *checks.workers(config), *checks.tokenizer(config, loaded.settings)]
-    for remark in checks.to_serve(config, loaded.settings):
+    implied = implications(loaded)
+    settings = implied.settings
+    config = checks.find_files(implied.config, loaded.config_path)
+    found = checks.policies(config, settings)
+    problems = [*loaded.problems, *implied.problems, *found.problems, *checks.tokenizer(config, settings)]
+    if not implied.problems:
+        problems += checks.workers(config)
+    for remark in checks.to_serve(config, settings):
         (problems if serving else found.notes).append(remark)
     if problems:
         raise ConfigError(problems)
-    return Effective(config, tuple(found.notes), loaded.settings)
+    return Effective(config, tuple(found.notes), settings)
 
 
 def _add_flag(add: Callable[..., object], option: Option) -> None:
@@ -73,18 +78,20 @@ def _add_flag(add: Callable[..., object], option: Option) -> None:
     help_text = f"{option.description} [default: {default_text(option)}] [env: {option.variable}]".replace("%", "%%")
     if option.kind == "true/false":
         add(flag, nargs="?", const="true", metavar="true|false", help=help_text)
-        add(
-            f"--no-{option.flag}",
-            dest=option.flag.replace("-", "_"),
-            action="store_const",
-            const="false",
-            help=SUPPRESS,
-        )
+        _add_hidden_forms(add, option)
     elif option.kind == "list":
         add(flag, nargs="+", action="extend", metavar="VALUE", help=help_text)
     else:
         metavar = "{" + ",".join(option.choices) + "}" if option.choices else _METAVARS[option.kind]
         add(flag, metavar=metavar, help=help_text)
+
+
+def _add_hidden_forms(add: Callable[..., object], option: Option) -> None:
+    dest = option.flag.replace("-", "_")
+    if option.alias:
+        add(f"--{option.alias}", dest=dest, nargs="?", const="true", help=SUPPRESS)
+    for name in filter(None, (option.flag, option.alias)):
+        add(f"--no-{name}", dest=dest, action="store_const", const="false", help=SUPPRESS)
 
 
 _EPILOG = """Each flag is also a key of the YAML file and an environment variable; the later of default, file,

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 ANY = "*"
 ALLOWED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
 # Beyond the headers that every browser exposes anyway.
-EXPOSED_HEADERS = ("X-Request-Id", "X-Router-Worker-URL", "Retry-After")
+EXPOSED_HEADERS = (
+    "X-Request-Id",
+    "X-Router-Worker-URL",
+    "X-Router-Prefill-URL",
+    "X-Router-Decode-URL",
+    "Retry-After",
+)
 
 
 def allow_origin(origins: Sequence[str], origin: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warmroute.config.tree import Config, FileDefault, FlagName
+from warmroute.config.tree import Config, FileDefault, FlagAlias, FlagName
 
 ENVIRONMENT_PREFIX = "WARMROUTE_"
 CONFIG_PATH = "config-path"
@@ -23,12 +23,16 @@ _Mark = TypeVar("_Mark")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `field` is its name in the section's class, `key` its YAML key, `flag` its flag without dashes."""
+    """One option. `field` is its name in the section's class, `key` its YAML key, `flag` its flag without dashes.
+
+    `alias` is a second name of the flag, empty for none.
+    """
 
     section: str
     field: str
     key: str
     flag: str
+    alias: str
     kind: Kind
     choices: tuple[str, ...]
     default: Any
@@ -91,6 +95,7 @@ def _section(name: str, field: FieldInfo) -> Section:
 def _option(section: str, name: str, field: FieldInfo) -> Option:
     key = kebab(name)
     flag_name = _mark(field, FlagName)
+    alias = _mark(field, FlagAlias)
     file_default = _mark(field, FileDefault)
     kind, choices = _kind(field.annotation)
     return Option(
@@ -98,6 +103,7 @@ def _option(section: str, name: str, field: FieldInfo) -> Option:
         field=name,
         key=key,
         flag=flag_name.name if flag_name else key,
+        alias=alias.name if alias else "",
         kind=kind,
         choices=choices,
         default=field.default,

@@ -102,7 +102,7 @@ def from_flags(given: Mapping[str, object], options: Sequence[Option]) -> Findin
 
 def unknown_flags(texts: Sequence[str], options: Sequence[Option]) -> list[str]:
     """A problem for each argument that no option took; the value after an unknown flag belongs to it."""
-    known = [f"--{option.flag}" for option in options] + [f"--{CONFIG_PATH}"]
+    known = [f"--{name}" for option in options for name in (option.flag, option.alias) if name] + [f"--{CONFIG_PATH}"]
     problems = []
     after_flag = False
     for text in texts:

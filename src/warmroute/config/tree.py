@@ -11,7 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from warmroute.config.values import comma_list, http_url, lower_case, not_supported, worker_urls
+from warmroute.config.values import (
+    comma_list,
+    http_url,
+    lower_case,
+    not_supported,
+    numbered_urls,
+    with_numbers,
+    worker_urls,
+)
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -24,6 +32,13 @@ class FlagName:
 
 
 @dataclass(frozen=True, slots=True)
+class FlagAlias:
+    """A second name of the option on the command line."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class FileDefault:
     """The default when a configuration file is given that lacks the key: FastDeploy's own."""
 
@@ -31,6 +46,7 @@ class FileDefault:
 
 
 TextList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
+NumberedUrls = Annotated[tuple[str, ...], BeforeValidator(with_numbers), AfterValidator(numbered_urls)]
 
 
 def _kebab(name: str) -> str:
@@ -61,7 +77,9 @@ class ServerConfig(_Section):
     mode: Annotated[Literal["debug", "release", "test"], FlagName("server-mode")] = Field(
         default="release", description="Accepted for FastDeploy files; not used."
     )
-    splitwise: bool = Field(default=False, description="Prefill/decode disaggregation.")
+    splitwise: Annotated[bool, FlagAlias("pd")] = Field(
+        default=False, description="Prefill/decode disaggregation; --pd is the same, prefill and decode imply it."
+    )
     afd: Annotated[bool, AfterValidator(not_supported)] = Field(
         default=False, description="FastDeploy's attention/FFN disaggregation: not supported."
     )
@@ -99,6 +117,18 @@ class ManagerConfig(_Section):
     worker: Annotated[TextList, AfterValidator(worker_urls)] = Field(
         default=(), description="URL of a mixed worker; may be repeated."
     )
+    prefill: NumberedUrls = Field(
+        default=(),
+        description="URL[,N] of a prefill worker; may be repeated. "
+        "N: bootstrap port (SGLang) or connector port (FastDeploy).",
+    )
+    decode: NumberedUrls = Field(
+        default=(), description="URL[,N] of a decode worker; may be repeated. N: connector port (FastDeploy)."
+    )
+    engine: Annotated[Literal["auto", "fastdeploy", "sglang", "vllm"], BeforeValidator(lower_case)] = Field(
+        default="auto",
+        description="What engines the workers are. auto: FastDeploy if they register, else as their metrics tell.",
+    )
     register_path: str = Field(
         default="",
         description="YAML file with a list `instances:`; from the working directory, else from the configuration's.",
@@ -123,13 +153,28 @@ class SchedulerConfig(_Section):
     """How a worker is chosen."""
 
     policy: Annotated[str, FileDefault("request_num")] = Field(
-        default="cache_aware", description="Policy of mixed workers."
+        default="cache_aware", description="Policy of mixed workers; with splitwise, of roles that are given none."
     )
     prefill_policy: Annotated[str, FileDefault("process_tokens")] = Field(
         default="cache_aware", description="Policy of prefill workers."
     )
     decode_policy: Annotated[str, FileDefault("request_num")] = Field(
         default="request_num", description="Policy of decode workers."
+    )
+    pd_min_uncached_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Fewer prompt tokens than this that a decode worker lacks, it computes itself, if its engine can.",
+    )
+    pd_decode_alone: Annotated[Literal["auto", "never"], BeforeValidator(lower_case)] = Field(
+        default="auto",
+        description="Without a usable prefill worker: auto lets decode workers serve alone, if their engine can.",
+    )
+    preempt_retry_count: int = Field(
+        default=3, ge=0, description="New pairs for a request that a FastDeploy engine gives back (pd_reschedule)."
+    )
+    preempt_retry_exclude_decode: bool = Field(
+        default=False, description="Such a request does not return to a decode worker that gave it back."
     )
     strict_models: bool = Field(default=False, description="404 for a model that no worker lists.")
     hit_ratio_weight: float = Field(default=1.0, ge=0, description="Weight of uncached prompt tokens.")

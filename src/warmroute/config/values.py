@@ -22,6 +22,20 @@ def comma_list(value: object) -> object:
     return value
 
 
+def with_numbers(value: object) -> object:
+    """A list as of `comma_list` in which each bare number is part of the item before it: `url,number`."""
+    parts = comma_list(value)
+    if not isinstance(parts, list):
+        return parts
+    joined: list[object] = []
+    for part in parts:
+        if joined and isinstance(joined[-1], str) and _is_number(part):
+            joined[-1] += f",{part}"
+        else:
+            joined.append(part)
+    return joined
+
+
 def lower_case(value: object) -> object:
     """Text in lower case; anything else unchanged."""
     return value.lower() if isinstance(value, str) else value
@@ -76,6 +90,33 @@ def worker_urls(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(urls)
 
 
+def numbered_urls(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each `url` or `url,port` with the URL as `worker_url` spells it; ValueError names a bad or repeated one."""
+    found: dict[str, str] = {}
+    for text in texts:
+        try:
+            url, port = split_number(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} {error}") from None
+        if url in found:
+            raise ValueError(f"names {url} twice")
+        found[url] = f"{url},{port}" if port else url
+    return tuple(found.values())
+
+
+def split_number(text: str) -> tuple[str, int]:
+    """`url,port` in its two parts, the URL as `worker_url` spells it; 0 without a port. Raises ValueError."""
+    address, comma, number = text.partition(",")
+    if _is_number(address):
+        raise ValueError("is a port without a URL before it")
+    url = worker_url(address)
+    if not comma:
+        return url, 0
+    if not (_is_number(number) and len(number) <= 5 and 1 <= int(number) <= 65535):
+        raise ValueError("must be URL,PORT with one port from 1 to 65535")
+    return url, int(number)
+
+
 def http_url(text: str) -> str:
     """An http or https URL with a host, as given; an empty text stays empty."""
     if text:
@@ -86,6 +127,11 @@ def http_url(text: str) -> str:
         if scheme not in ("http", "https"):
             raise ValueError(f"{text!r} must be a URL such as http://host:port/path")
     return text
+
+
+def _is_number(value: object) -> bool:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    return text.isascii() and text.isdigit()
 
 
 def _split(text: str) -> SplitResult:
