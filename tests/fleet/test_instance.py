@@ -43,7 +43,45 @@ def test_all_that_an_engine_can_say():
         device_ids=("0", "1"),
         tp_size=2,
         is_paused=True,
+        version="v7",
     )
+
+
+@pytest.mark.parametrize(
+    ("given_version", "version"),
+    [
+        ("v7", "v7"),
+        (7, "7"),
+        (1.5, "1.5"),
+        ("", None),
+        (None, None),
+        ([], None),
+        ({"a": 1}, None),
+        ("x" * 500, "x" * 100),
+    ],
+)
+def test_the_version_is_told_as_text(given_version, version):
+    assert read_instance({**MINIMAL, "version": given_version}).version == version
+
+
+def test_a_bootstrap_port_is_checked_like_the_other_ports_of_a_pair():
+    assert read_instance({**MINIMAL, "role": "prefill", "bootstrap_port": "8998"}).bootstrap_port == 8998
+    with pytest.raises(InvalidInstance, match="invalid bootstrap_port: 70000"):
+        read_instance({**MINIMAL, "role": "prefill", "bootstrap_port": 70000})
+
+
+def test_ports_that_were_told_before_stay():
+    told = InstanceInfo.at(Address("a", 1), "prefill", pd_port=8998)
+    heard = read_instance({"role": "decode", "host_ip": "a", "port": 1, "connector_port": 5})
+    assert (heard.completed(told).connector_port, heard.completed(told).bootstrap_port) == (5, 8998)
+    assert heard.completed(told).role == "decode"
+
+
+@pytest.mark.parametrize(
+    ("fields", "ranks"), [({}, 1), ({"device_ids": "0,1,2"}, 3), ({"device_ids": [0, 1], "tp_size": 8}, 8)]
+)
+def test_an_engine_has_one_rank_for_each_device_unless_it_tells(fields, ranks):
+    assert read_instance({**MINIMAL, **fields}).ranks == ranks
 
 
 @pytest.mark.parametrize(

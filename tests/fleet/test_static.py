@@ -45,6 +45,17 @@ instances:
     assert infos[1].metrics_url == "http://127.0.0.1:8003/metrics"
 
 
+def test_prefill_and_decode_workers_with_the_port_of_their_pairs():
+    manager = ManagerConfig(prefill=("http://a:1,8998", "http://b:1"), decode=("http://[::1]:2,7",))
+    infos = static_instances(manager)
+    assert [(info.id, info.role, info.bootstrap_port, info.connector_port) for info in infos] == [
+        ("a:1", "prefill", 8998, 8998),
+        ("b:1", "prefill", 0, 0),
+        ("[::1]:2", "decode", 7, 7),
+    ]
+    assert not any(info.registers for info in infos)
+
+
 @pytest.mark.parametrize("text", ["", "instances:\n", "instances: []\n"])
 def test_an_empty_file_is_no_mistake(tmp_path, text):
     assert static_instances(write(tmp_path, text)) == []

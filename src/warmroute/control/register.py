@@ -66,8 +66,7 @@ def _record(member: Member) -> dict[str, Any]:
         "rdma_ports": info.rdma_ports,
         "device_ids": info.device_ids,
         "metrics_port": _port(info.metrics_port),
-        # Without a word from the engine, it has one rank per device.
-        "tp_size": info.tp_size or max(1, len(info.device_ids)),
+        "tp_size": info.ranks,
     }
 
 

@@ -11,6 +11,9 @@ from dataclasses import replace
 import aiohttp
 
 from warmroute.config import Config
+from warmroute.engines.dialect import Dialect
+from warmroute.engines.peer import Peer
+from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.background import Background
@@ -26,9 +29,12 @@ from warmroute.fleet.states import State
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
 from warmroute.fleet.watcher import Intervals, Watcher
+from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.worker import Pool, Role, Worker
 
 logger = logging.getLogger(__name__)
+
+_NOBODY = Pool("decode")
 
 
 class Fleet:
@@ -57,6 +63,8 @@ class Fleet:
             manager.health_failure_threshold,
             manager.health_success_threshold,
             config.scheduler.worker_cache_tokens,
+            DIALECTS.get(manager.engine),
+            config.server.splitwise,
         )
         self._roster = Roster(rules, scheduler_forget, clock, on_change)
         self._background = Background()
@@ -111,6 +119,33 @@ class Fleet:
         """The workers that may get a request for this model. A dictionary look-up unless something changed."""
         return self._roster.pools.pool(role, model)
 
+    def pairs(self, model: str | None) -> PairPool:
+        """The prefill and decode workers that can serve a request for this model together. Cached like `pool`."""
+        return self._roster.pools.pairs(model)
+
+    def decode_alone(self, model: str | None) -> Pool:
+        """The decode workers that may serve without a prefill worker: their engine can, and it is not forbidden."""
+        if self._config.scheduler.pd_decode_alone == "never":
+            return _NOBODY
+        return self._roster.pools.decode_alone(model)
+
+    def dialect(self, worker: Worker) -> Dialect | None:
+        """How the engine of a member is spoken to; None while that is not known, and for who is no member."""
+        member = self._roster.of(worker)
+        return None if member is None else member.dialect
+
+    def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
+        """What it takes to hand a request over between the two workers of a pair.
+
+        Raises UnknownWorker if one of them has left since the pair was chosen, or is unknown to have a dialect.
+        """
+        first, second = self._roster.of(prefill), self._roster.of(decode)
+        if first is None or first.dialect is None:
+            raise UnknownWorker(prefill.id)
+        if second is None:
+            raise UnknownWorker(decode.id)
+        return first.dialect, first.peer, second.peer
+
     def knows_model(self, role: Role, model: str | None) -> bool:
         """False only if lists of models are known and none has this one."""
         return self._roster.pools.knows_model(role, model)
@@ -120,9 +155,12 @@ class Fleet:
         return merge_models(member.models or () for member in self.members if member.routable)
 
     def can_serve(self) -> bool:
-        """Whether a request could be routed now: with splitwise, that takes both roles."""
-        roles: tuple[Role, ...] = ("prefill", "decode") if self._config.server.splitwise else ("mixed",)
-        return all(self.pool(role, None).candidates for role in roles)
+        """Whether a request could be routed now: with splitwise, that takes a pair, or a decode worker that may serve
+        alone.
+        """
+        if not self._config.server.splitwise:
+            return bool(self.pool("mixed", None).candidates)
+        return bool(self.pairs(None).prefill.candidates or self.decode_alone(None).candidates)
 
     def worker_metrics(self) -> dict[str, dict[str, float]]:
         """By URL: what each engine last reported, or the router's own count where no report is fresh."""
@@ -140,6 +178,7 @@ class Fleet:
         Raises InvalidInstance (wrong role for this router) or NotHealthy (new, and not stored).
         """
         check_role(info.role, splitwise=self._config.server.splitwise)
+        info = replace(info, registers=True)
         if info.id not in self._roster.members:
             # Shielded: somebody else may wait for the same registration.
             await asyncio.shield(self._registration(info))
@@ -149,16 +188,16 @@ class Fleet:
             if not member.health.is_healthy:
                 self._watchers[member.id].hint()
 
-    def add_worker(self, url: str, role: Role = "mixed") -> Member:
+    def add_worker(self, url: str, role: Role = "mixed", bootstrap_port: int = 0) -> Member:
         """Want a worker from now on, whether it is up or not. Raises InvalidInstance. A known one stays and takes
-        the role.
+        the role, and the port if there is one.
         """
         try:
             address = parse_address(url)
         except ValueError as error:
             raise InvalidInstance(f"worker {url[:200]!r} {error}") from None
         check_role(role, splitwise=self._config.server.splitwise)
-        return self._want(InstanceInfo.at(address, role), "added")
+        return self._want(InstanceInfo.at(address, role, bootstrap_port), "added")
 
     def drain(self, worker: str) -> Member:
         """Hold a worker: no new requests, whatever it says, until `undrain`."""
@@ -212,8 +251,12 @@ class Fleet:
             self._watch(member)
             return member
         self._roster.stay(member)
-        if member.role != info.role:
-            self._roster.heartbeat(member, replace(member.info, role=info.role))
+        ports = info.completed(member.info)
+        told = replace(
+            member.info, role=info.role, connector_port=ports.connector_port, bootstrap_port=ports.bootstrap_port
+        )
+        if told != member.info:
+            self._roster.heartbeat(member, told)
         return member
 
     def _watch(self, member: Member) -> None:
@@ -242,6 +285,7 @@ class Fleet:
         self._roster.learn_models(member, known.models)
         if known.vitals is not None:
             self._roster.learn_vitals(member, known.vitals)
+        self._roster.recognise(member, known.vitals, known.models)
         self._watch(member)
 
     async def _bring_back(self, info: InstanceInfo, source: Source) -> None:

@@ -7,7 +7,7 @@ or 0, 1, 2. Beyond that router, hosts may be names and IPv6, and lists may be co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmroute.fleet.address import Address, parse_host, url_host
 from warmroute.fleet.errors import InvalidInstance
@@ -21,23 +21,38 @@ _MAX_ITEMS = 4096
 
 @dataclass(frozen=True, slots=True)
 class InstanceInfo:
-    """One engine endpoint. Ports that were not given are 0, except `metrics_port`, which defaults to the port."""
+    """One engine endpoint. Ports that were not given are 0, except `metrics_port`, which defaults to the port.
+
+    `version` is that of the model's weights. `registers` is true when the engine itself sent this, which only
+    FastDeploy's do.
+    """
 
     role: Role
     address: Address
     metrics_port: int
     connector_port: int = 0
+    bootstrap_port: int = 0
     engine_worker_queue_port: int = 0
     transfer_protocol: tuple[str, ...] = ()
     rdma_ports: tuple[str, ...] = ()
     device_ids: tuple[str, ...] = ()
     tp_size: int | None = None
     is_paused: bool = False
+    version: str | None = None
+    registers: bool = False
 
     @classmethod
-    def at(cls, address: Address, role: Role) -> InstanceInfo:
-        """An instance of which only the address is known."""
-        return cls(role, address, metrics_port=address.port)
+    def at(cls, address: Address, role: Role, pd_port: int = 0) -> InstanceInfo:
+        """An instance of which only the address is known, and the one port that its pairs need, whatever its name."""
+        return cls(role, address, metrics_port=address.port, connector_port=pd_port, bootstrap_port=pd_port)
+
+    def completed(self, earlier: InstanceInfo) -> InstanceInfo:
+        """The same, with the ports that were told before and are not now."""
+        return replace(
+            self,
+            connector_port=self.connector_port or earlier.connector_port,
+            bootstrap_port=self.bootstrap_port or earlier.bootstrap_port,
+        )
 
     @property
     def id(self) -> str:
@@ -48,6 +63,11 @@ class InstanceInfo:
     def url(self) -> str:
         """`http://host:port`."""
         return self.address.url
+
+    @property
+    def ranks(self) -> int:
+        """Tensor-parallel ranks: as told, else one for each device."""
+        return self.tp_size or max(1, len(self.device_ids))
 
     @property
     def metrics_url(self) -> str:
@@ -75,12 +95,14 @@ def read_instance(fields: object) -> InstanceInfo:
         address,
         metrics_port=_optional_port(fields, "metrics_port", checked=True) or address.port,
         connector_port=_optional_port(fields, "connector_port", checked=paired),
+        bootstrap_port=_optional_port(fields, "bootstrap_port", checked=paired),
         engine_worker_queue_port=_optional_port(fields, "engine_worker_queue_port", checked=paired),
         transfer_protocol=transfer_protocol,
         rdma_ports=rdma_ports,
         device_ids=_texts(fields, "device_ids"),
         tp_size=_tp_size(fields.get("tp_size")),
         is_paused=_flag(fields, "is_paused"),
+        version=_version(fields.get("version")),
     )
 
 
@@ -163,6 +185,11 @@ def _tp_size(value: object) -> int | None:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
         raise _bad_value(f"invalid tp_size: {text}")
     return int(text)
+
+
+def _version(value: object) -> str | None:
+    """Whatever tells one version from another; a container cannot."""
+    return _shown(value) if isinstance(value, str | int | float) and value != "" else None
 
 
 def _flag(fields: Mapping[str, object], key: str) -> bool:

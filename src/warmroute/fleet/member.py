@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from warmroute.engines import Vitals
+from warmroute.engines.dialect import Dialect
+from warmroute.engines.peer import Peer
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.models import ModelObject
+from warmroute.fleet.peers import peer_of
 from warmroute.fleet.states import State
 from warmroute.scheduling.worker import Role, Worker
 
@@ -27,10 +30,12 @@ class Member:
 
     `wanted` members were named by an operator: they never expire and are probed until they come (back). The holds:
     `paused` is the engine's word, `drained` the operator's, `leaving` ends in removal. `models` is None until a list
-    was fetched. Times are seconds of the fleet's clock.
+    was fetched. Times are seconds of the fleet's clock. `dialect` is None while it is not known what engine this is;
+    a member that `needs_dialect` gets no request until then. `peer` is the worker as its dialect sees it.
     """
 
     __slots__ = (
+        "dialect",
         "drained",
         "health",
         "info",
@@ -39,21 +44,37 @@ class Member:
         "leaving",
         "model_ids",
         "models",
+        "needs_dialect",
         "paused",
+        "peer",
         "polled_at",
         "source",
         "vitals",
         "wanted",
         "was_missed",
+        "was_unrecognised",
         "worker",
     )
 
-    def __init__(self, info: InstanceInfo, worker: Worker, source: Source, health: Health, now: float) -> None:
+    def __init__(
+        self,
+        info: InstanceInfo,
+        worker: Worker,
+        source: Source,
+        health: Health,
+        now: float,
+        *,
+        dialect: Dialect | None = None,
+        needs_dialect: bool = False,
+    ) -> None:
         self.info = info
         self.worker = worker
         self.source: Source = source
         self.wanted = source != "registered"
         self.health = health
+        self.dialect = dialect
+        self.needs_dialect = needs_dialect
+        self.peer: Peer = peer_of(info)
         self.paused = info.is_paused
         self.drained = False
         self.leaving = False
@@ -64,6 +85,7 @@ class Member:
         self.last_heartbeat = now
         self.last_passed = now
         self.was_missed = False
+        self.was_unrecognised = False
 
     def __repr__(self) -> str:
         return f"Member({self.id!r}, {self.role}, {self.state}, running={self.running})"
@@ -91,7 +113,12 @@ class Member:
     @property
     def routable(self) -> bool:
         """Whether the worker may get a new request."""
-        return self.health.is_healthy and not (self.paused or self.drained or self.leaving)
+        return self.health.is_healthy and self.is_understood and not (self.paused or self.drained or self.leaving)
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether requests can be put into words that the engine knows."""
+        return self.dialect is not None or not self.needs_dialect
 
     @property
     def state(self) -> MemberState:

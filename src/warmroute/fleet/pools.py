@@ -1,4 +1,4 @@
-"""The routable workers by role and model, ready to be looked up for every request.
+"""The routable workers by role and model, and their pairs, ready to be looked up for every request.
 
 Rules: a request goes to the workers that list its model; if nobody lists it, the whole role may answer. A worker that
 is down or on hold still counts as listing its models, so that its requests wait for it (503) instead of hearing from
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from warmroute.fleet.member import Member
+from warmroute.fleet.pairing import pair_up
+from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.worker import Candidate, Pool, Role
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -26,6 +28,9 @@ class Pools:
         self._by_role: dict[Role, Pool] = {}
         self._by_model: dict[tuple[Role, str], Pool] = {}
         self._has_lists: set[Role] = set()
+        # By the identity of the pools that they were made of, which live as long.
+        self._pairs: dict[tuple[int, int], PairPool] = {}
+        self._alone: dict[int, Pool] = {}
         self._is_fresh = False
 
     def invalidate(self) -> None:
@@ -46,7 +51,29 @@ class Pools:
             self._build()
         return model is None or (role, model) in self._by_model or role not in self._has_lists
 
+    def pairs(self, model: str | None) -> PairPool:
+        """The pairs for a model; made at the first look-up after a change."""
+        prefill, decode = self.pool("prefill", model), self.pool("decode", model)
+        key = id(prefill), id(decode)
+        pairs = self._pairs.get(key)
+        if pairs is None:
+            pairs = self._pairs[key] = pair_up(self._in(prefill), self._in(decode))
+        return pairs
+
+    def decode_alone(self, model: str | None) -> Pool:
+        """The decode workers for a model whose engine needs no prefill worker."""
+        decode = self.pool("decode", model)
+        alone = self._alone.get(id(decode))
+        if alone is None:
+            members = [member for member in self._in(decode) if member.dialect and member.dialect.decodes_alone]
+            alone = self._alone[id(decode)] = _pool("decode", members)
+        return alone
+
+    def _in(self, pool: Pool) -> list[Member]:
+        return [self._members[candidate.worker.id] for candidate in pool.candidates]
+
     def _build(self) -> None:
+        self._pairs, self._alone = {}, {}
         self._by_model = {}
         self._has_lists = set()
         for role in ROLES:

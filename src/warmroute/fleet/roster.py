@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from warmroute.engines import Vitals
+from warmroute.engines.dialect import Dialect
+from warmroute.engines.dialects.fastdeploy import FASTDEPLOY
+from warmroute.engines.peer import Peer
+from warmroute.engines.recognise import recognise
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.member import Member, Source
 from warmroute.fleet.models import ModelObject
+from warmroute.fleet.peers import peer_of
 from warmroute.fleet.pools import Pools
 from warmroute.fleet.states import State
 from warmroute.scheduling.worker import Role, Worker
@@ -27,11 +32,17 @@ DEFAULT_CACHE_TOKENS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class RosterRules:
-    """Configured numbers: thresholds in probes, the cache size in tokens (None: what engines tell)."""
+    """What is configured: thresholds in probes, the cache size in tokens (None: what engines tell).
+
+    `dialect` is what all engines are, None for what each of them is recognised as. `in_pairs` workers serve requests
+    together, so that none is sent to an engine that is not recognised.
+    """
 
     failure_threshold: int = 1
     success_threshold: int = 1
     cache_tokens: int | None = None
+    dialect: Dialect | None = None
+    in_pairs: bool = False
 
 
 class Roster:
@@ -57,7 +68,15 @@ class Roster:
         if info.id in self.members:
             raise ValueError(f"{info.id} is a member already")
         health = Health(self._rules.failure_threshold, self._rules.success_threshold, state)
-        member = Member(info, self._worker(info, info.role), source, health, self._clock())
+        member = Member(
+            info,
+            self._worker(info, info.role),
+            source,
+            health,
+            self._clock(),
+            dialect=self._told_dialect(info),
+            needs_dialect=self._rules.in_pairs,
+        )
         self.members[member.id] = member
         self._changed(member, f"joins as {source}, {state.value}")
         return member
@@ -69,7 +88,9 @@ class Roster:
         member.last_heartbeat = self._clock()
         if info.role != member.role:
             self.change_role(member, info.role)
-        member.info = info
+        member.info = info.completed(member.info) if member.wanted else info
+        dialect = self._told_dialect(info) or member.dialect
+        self._understand(member, dialect, peer_of(member.info, member.peer.kv_connector))
         if info.is_paused is not member.paused:
             member.paused = info.is_paused
             self._changed(member, "is paused" if info.is_paused else "is no longer paused")
@@ -93,12 +114,15 @@ class Roster:
 
     def refuse(self, worker: Worker) -> Member | None:
         """The data plane found nobody there. None if the record is not (or no longer) a member's."""
-        member = self.members.get(worker.id)
-        if member is None or member.worker is not worker:
-            return None
-        if member.health.refuse():
+        member = self.of(worker)
+        if member is not None and member.health.refuse():
             self._changed(member, f"is unhealthy: {member.health.reason}")
         return member
+
+    def of(self, worker: Worker) -> Member | None:
+        """Whose record this is; None if it is not (or no longer) a member's."""
+        member = self.members.get(worker.id)
+        return member if member is not None and member.worker is worker else None
 
     def learn_vitals(self, member: Member, vitals: Vitals) -> bool:
         """Take in a page of metrics. Returns whether it shows that the engine was restarted since the last one."""
@@ -120,6 +144,21 @@ class Roster:
         if is_news:
             self.pools.invalidate()
             self._on_change()
+
+    def recognise(self, member: Member, vitals: Vitals | None, models: tuple[ModelObject, ...] | None) -> None:
+        """Learn what engine this is from what it has just shown; what shows nothing leaves it at what it was."""
+        owners = [model.get("owned_by") for model in models or ()]
+        dialect = self._told_dialect(member.info) or recognise(vitals, owners) or member.dialect
+        kv_connector = member.peer.kv_connector if vitals is None else vitals.kv_connector
+        self._understand(member, dialect, peer_of(member.info, kv_connector))
+        if not (member.is_understood or member.was_unrecognised):
+            member.was_unrecognised = True
+            logger.warning(
+                "worker %s (%s) gets no requests: neither its metrics nor its models tell what engine it is; "
+                "name it with --engine",
+                member.url,
+                member.role,
+            )
 
     def drop_old_reports(self, max_age: float) -> None:
         """Forget polled figures that are older than `max_age` seconds."""
@@ -164,6 +203,20 @@ class Roster:
         member.health.remove()
         self._retire(member.worker)
         self._changed(member, f"is removed: {reason}")
+
+    def _told_dialect(self, info: InstanceInfo) -> Dialect | None:
+        return self._rules.dialect or (FASTDEPLOY if info.registers else None)
+
+    def _understand(self, member: Member, dialect: Dialect | None, peer: Peer) -> None:
+        is_news = dialect is not member.dialect
+        if not is_news and peer == member.peer:
+            return
+        member.dialect, member.peer = dialect, peer
+        if is_news and dialect is not None:
+            self._changed(member, f"is recognised as {dialect.name}")
+        else:
+            self.pools.invalidate()
+            self._on_change()
 
     def _worker(self, info: InstanceInfo, role: Role) -> Worker:
         departed = self._departed.get((info.id, role))

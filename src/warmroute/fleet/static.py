@@ -8,22 +8,31 @@ from pathlib import Path
 import yaml
 
 from warmroute.config import ManagerConfig
+from warmroute.config.values import split_number
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.errors import InvalidInstance
 from warmroute.fleet.instance import InstanceInfo, read_instance
+from warmroute.scheduling.worker import Role
 
 
 def static_instances(manager: ManagerConfig) -> list[InstanceInfo]:
     """All of them, URLs first. Raises InvalidInstance that names the URL, or the file and the entry."""
     path = manager.register_path
-    return [*map(_at_url, manager.worker), *(_in_file(Path(path)) if path else ())]
+    named: dict[Role, tuple[str, ...]] = {
+        "mixed": manager.worker,
+        "prefill": manager.prefill,
+        "decode": manager.decode,
+    }
+    at_urls = [_at_url(text, role) for role, texts in named.items() for text in texts]
+    return [*at_urls, *(_in_file(Path(path)) if path else ())]
 
 
-def _at_url(url: str) -> InstanceInfo:
+def _at_url(text: str, role: Role) -> InstanceInfo:
     try:
-        return InstanceInfo.at(parse_address(url), "mixed")
+        url, port = split_number(text)
+        return InstanceInfo.at(parse_address(url), role, pd_port=port)
     except ValueError as error:
-        raise InvalidInstance(f"worker {url!r} {error}") from None
+        raise InvalidInstance(f"worker {text!r} {error}") from None
 
 
 def _in_file(path: Path) -> list[InstanceInfo]:

@@ -87,6 +87,7 @@ class Watcher:
             self._roster.learn_models(member, known.models)
             if known.vitals is not None:
                 self._roster.learn_vitals(member, known.vitals)
+            self._roster.recognise(member, known.vitals, known.models)
         if probe.passed and member.health.refusals != refusals:
             return  # A request was refused after this probe began, so its pass proves nothing; a hint is waiting.
         self._roster.record_probe(member, probe.passed, probe.reason)
@@ -106,8 +107,11 @@ class Watcher:
         if member.vitals is not before:
             return  # The probe has learned a newer page meanwhile; beside it, an older one would look like a restart.
         restarted = vitals is not None and self._roster.learn_vitals(member, vitals)
-        if restarted or member.models is None:
-            self._roster.learn_models(member, await self._client.models(member.info))
+        self._roster.recognise(member, vitals, None)
+        if restarted or member.models is None or not member.is_understood:
+            models = await self._client.models(member.info)
+            self._roster.learn_models(member, models)
+            self._roster.recognise(member, vitals, models)
 
     async def _sleep_until_hint(self, seconds: float) -> bool:
         try:

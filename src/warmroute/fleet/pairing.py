@@ -1,0 +1,121 @@
+"""Which prefill worker can hand over to which decode worker. Pure.
+
+Of a thousand workers most are alike, so they are compared by kind: workers are of one kind if they differ in nothing
+but their addresses. Of addresses, a dialect may ask one thing only: whether both workers are on one host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from operator import attrgetter
+
+from warmroute.engines.peer import Peer
+from warmroute.fleet.member import Member
+from warmroute.scheduling.pairs import PairPool
+from warmroute.scheduling.worker import Candidate, Pool, Worker
+
+_ADDRESSES = frozenset(
+    ("url", "host", "port", "connector_port", "engine_worker_queue_port", "device_ids", "rdma_ports"),
+)
+_decisive = attrgetter(*(field.name for field in fields(Peer) if field.name not in _ADDRESSES))
+_ELSEWHERE = "elsewhere"
+_MAX_REASONS = 3
+
+Kind = Hashable
+
+
+def pair_up(prefills: Sequence[Member], decodes: Sequence[Member]) -> PairPool:
+    """The pairs among routable workers, each of which speaks a known dialect, in the order in which they came."""
+    kinds = _one_of_each(decodes)
+    partners = [(kind_of(member), member.peer.host, member.worker.candidate) for member in decodes]
+    rows: dict[Kind, tuple[tuple[bool, ...], tuple[bool, ...]]] = {}
+    pools: dict[Hashable, Pool] = {}
+    compatible: dict[Worker, Pool] = {}
+    for prefill in prefills:
+        kind = kind_of(prefill)
+        if kind not in rows:
+            rows[kind] = _verdicts(prefill, kinds.values(), True), _verdicts(prefill, kinds.values(), False)
+        here, elsewhere = rows[kind]
+        # Workers with the same verdicts share a pool; where it matters who is on the same host, those of one host.
+        key = (here, elsewhere, prefill.peer.host if here != elsewhere else "")
+        if key not in pools:
+            accepts = dict(zip(kinds, zip(here, elsewhere, strict=True), strict=True))
+            pools[key] = _pool(prefill.peer.host, partners, accepts)
+        if pools[key].candidates:
+            compatible[prefill.worker] = pools[key]
+    return PairPool(
+        prefill=Pool("prefill", [member.worker.candidate for member in prefills if member.worker in compatible]),
+        decode=Pool("decode", [member.worker.candidate for member in decodes]),
+        compatible=compatible,
+        near=_nearness(prefills, decodes),
+        why_none="" if compatible else _reasons(prefills, decodes),
+    )
+
+
+def kind_of(member: Member) -> Kind:
+    """All that decides on a worker's pairs, save its host."""
+    name = member.dialect.name if member.dialect else ""
+    return name, _decisive(member.peer), None if member.models is None else member.model_ids
+
+
+def why_not(prefill: Member, decode: Member, decode_peer: Peer | None = None) -> str | None:
+    """Why these two cannot work together, in words for an operator; None when they can."""
+    first, second = prefill.dialect, decode.dialect
+    if first is None or second is None or first.name != second.name:
+        return f"prefill is {first.name if first else 'unknown'} and decode is {second.name if second else 'unknown'}"
+    both_list = prefill.models is not None and decode.models is not None
+    if both_list and prefill.model_ids.isdisjoint(decode.model_ids):
+        return "prefill and decode list no model in common"
+    return first.why_not(prefill.peer, decode_peer or decode.peer)
+
+
+def _one_of_each(members: Iterable[Member]) -> dict[Kind, Member]:
+    found: dict[Kind, Member] = {}
+    for member in members:
+        found.setdefault(kind_of(member), member)
+    return found
+
+
+def _verdicts(prefill: Member, decodes: Iterable[Member], same_host: bool) -> tuple[bool, ...]:
+    """Whether the worker could pair with each of these, were they on its host, or were they not."""
+    host = prefill.peer.host if same_host else _ELSEWHERE
+    return tuple(why_not(prefill, decode, replace(decode.peer, host=host)) is None for decode in decodes)
+
+
+def _pool(
+    host: str, partners: Iterable[tuple[Kind, str, Candidate]], accepts: Mapping[Kind, tuple[bool, bool]]
+) -> Pool:
+    """The partners (kind, host, row) of a prefill worker on `host` that accepts kinds on its own host, and elsewhere."""
+    rows = [row for kind, place, row in partners if accepts[kind][0 if place == host else 1]]
+    return Pool("decode", rows)
+
+
+def _nearness(prefills: Iterable[Member], decodes: Iterable[Member]) -> Callable[[Worker, Worker], bool]:
+    """Whether a pair is to be preferred among equals; for each prefill worker worked out when it is first asked for."""
+    by_worker = {member.worker: (member.dialect, member.peer) for member in prefills}
+    peers = {member.worker: member.peer for member in decodes}
+    known: dict[Worker, frozenset[Worker]] = {}
+
+    def is_near(prefill: Worker, decode: Worker) -> bool:
+        near = known.get(prefill)
+        if near is None:
+            dialect, peer = by_worker[prefill]
+            found = (worker for worker, other in peers.items() if dialect and dialect.is_near(peer, other))
+            near = known[prefill] = frozenset(found)
+        return decode in near
+
+    return is_near
+
+
+def _reasons(prefills: Sequence[Member], decodes: Sequence[Member]) -> str:
+    """The first few different reasons why there is no pair; empty when it is for want of workers."""
+    reasons: dict[str, None] = {}
+    for prefill, decode in product(_one_of_each(prefills).values(), _one_of_each(decodes).values()):
+        reason = why_not(prefill, decode)
+        if reason is not None:
+            reasons[reason] = None
+        if len(reasons) == _MAX_REASONS:
+            break
+    return "; ".join(reasons)
