@@ -58,7 +58,9 @@ async def make_fleet() -> AsyncIterator[MakeFleet]:
         times = more.pop("times", QUICK)
         manager = {"worker": workers, "health_check_interval_secs": tick, "health_check_timeout_secs": timeout}
         options = {key: more.pop(key) for key in ("on_change", "poll_interval") if key in more}
-        config = Config.model_validate({"manager": {**manager, **more}, "server": {"splitwise": splitwise}})
+        scheduler = more.pop("scheduler", {})
+        sections = {"manager": {**manager, **more}, "server": {"splitwise": splitwise}, "scheduler": scheduler}
+        config = Config.model_validate(sections)
         forgotten: list[Worker] = []
         fleet = WatchedFleet(config, forgotten.append, times=times, **options)
         fleet.forgotten = forgotten

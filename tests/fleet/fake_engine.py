@@ -14,7 +14,8 @@ SECONDS = 10.0
 class FakeEngine:
     """`gate` holds back answers to health checks, `metrics_gate` those to metrics, while cleared.
 
-    `delay` (seconds) slows health checks down.
+    `delay` (seconds) slows health checks down. `family` is the name that its metrics begin with, empty for an engine
+    whose metrics are off; `owner` is who its models are owned by.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
@@ -22,6 +23,8 @@ class FakeEngine:
         self.port = 0
         self.health_status = 200
         self.models: list[str] | None = ["m"]
+        self.family = "vllm"
+        self.owner = ""
         self.running = 0
         self.cache_tokens = 20_000
         self.started_at = 1000.0
@@ -78,17 +81,20 @@ class FakeEngine:
     async def _metrics(self, request: web.Request) -> web.Response:
         self.polls += 1
         await self.metrics_gate.wait()
+        if not self.family:
+            return web.Response(status=404)
         return web.Response(
             text=f"process_start_time_seconds {self.started_at}\n"
-            f'vllm:num_requests_running{{engine="0"}} {self.running}\n'
-            'vllm:num_requests_waiting{engine="0"} 1.0\n'
-            f'vllm:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.cache_tokens}"}} 1.0\n'
+            f'{self.family}:num_requests_running{{engine="0"}} {self.running}\n'
+            f'{self.family}:num_requests_waiting{{engine="0"}} 1.0\n'
+            f'{self.family}:cache_config_info{{block_size="16",kv_cache_size_tokens="{self.cache_tokens}"}} 1.0\n'
         )
 
     async def _models(self, request: web.Request) -> web.Response:
         if self.models is None:
             return web.Response(status=404)
-        return web.json_response({"object": "list", "data": [{"id": name, "by": self.port} for name in self.models]})
+        owned = {"by": self.port, **({"owned_by": self.owner} if self.owner else {})}
+        return web.json_response({"object": "list", "data": [{"id": name, **owned} for name in self.models]})
 
     async def _abort(self, request: web.Request) -> web.Response:
         self.aborts.append(await request.read())

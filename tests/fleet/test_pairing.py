@@ -123,7 +123,7 @@ def test_addresses_make_no_kind_and_everything_else_does():
     one = member("prefill", 1)
     same = member("prefill", 2, "b", connector_port=3, rdma_ports=("4",), engine_worker_queue_port=5)
     assert kind_of(one) == kind_of(same)
-    for other in ({"tp_size": 2}, {"version": "1"}, {"transfer_protocol": ("ipc",)}, {"models": ()}):
+    for other in ({"tp_size": 2}, {"version": "1"}, {"transfer_protocol": ("ipc",)}, {"models": ("m",)}):
         assert kind_of(member("prefill", 3, **other)) != kind_of(one)
 
 

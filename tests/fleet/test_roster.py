@@ -1,5 +1,6 @@
 import gc
 import logging
+from dataclasses import replace
 
 import pytest
 from tests.fleet.rosters import Surroundings, healthy, instance, routable, vitals
@@ -224,3 +225,32 @@ def test_models_that_stay_the_same_are_no_change(world):
 
 def test_a_worker_registered_healthy_starts_healthy(world):
     assert world.roster().add(instance(), "registered", State.HEALTHY).state == "healthy"
+
+
+def test_a_kv_connector_that_metrics_tell_changes_the_pairs(world):
+    roster = world.roster(in_pairs=True)
+    member = healthy(roster, role="prefill")
+    roster.recognise(member, vitals(), None)
+    pairs = roster.pools.pairs(None)
+    roster.recognise(member, replace(vitals(), kv_connector="NixlConnector"), None)
+    assert member.peer.kv_connector == "NixlConnector"
+    assert roster.pools.pairs(None) is not pairs
+
+
+def test_metrics_tell_more_of_an_engine_than_the_owner_of_its_models(world):
+    roster = world.roster()
+    member = healthy(roster)
+    roster.recognise(member, vitals(), ({"id": "m", "owned_by": "sglang"},))
+    assert member.dialect.name == "vllm"
+
+
+def test_what_an_engine_is_changes_routing_only_when_it_is_news(world):
+    roster = world.roster(in_pairs=True)
+    member = healthy(roster, role="prefill")
+    assert (member.routable, routable(roster, "prefill")) == (False, [])
+    roster.recognise(member, vitals(), None)
+    before = world.changes
+    assert routable(roster, "prefill") == ["a:1"]
+    roster.recognise(member, vitals(), None)
+    roster.heartbeat(member, instance(role="prefill"))
+    assert world.changes == before

@@ -6,7 +6,7 @@ but their addresses. Of addresses, a dialect may ask one thing only: whether bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from operator import attrgetter
@@ -14,7 +14,7 @@ from operator import attrgetter
 from warmroute.engines.peer import Peer
 from warmroute.fleet.member import Member
 from warmroute.scheduling.pairs import PairPool
-from warmroute.scheduling.worker import Candidate, Pool, Worker
+from warmroute.scheduling.worker import Pool, Worker
 
 _ADDRESSES = frozenset(
     ("url", "host", "port", "connector_port", "engine_worker_queue_port", "device_ids", "rdma_ports"),
@@ -29,7 +29,8 @@ Kind = Hashable
 def pair_up(prefills: Sequence[Member], decodes: Sequence[Member]) -> PairPool:
     """The pairs among routable workers, each of which speaks a known dialect, in the order in which they came."""
     kinds = _one_of_each(decodes)
-    partners = [(kind_of(member), member.peer.host, member.worker.candidate) for member in decodes]
+    numbers = {kind: number for number, kind in enumerate(kinds)}
+    partners = [(numbers[kind_of(member)], member.peer.host, member.worker.candidate) for member in decodes]
     rows: dict[Kind, tuple[tuple[bool, ...], tuple[bool, ...]]] = {}
     pools: dict[Hashable, Pool] = {}
     compatible: dict[Worker, Pool] = {}
@@ -41,8 +42,9 @@ def pair_up(prefills: Sequence[Member], decodes: Sequence[Member]) -> PairPool:
         # Workers with the same verdicts share a pool; where it matters who is on the same host, those of one host.
         key = (here, elsewhere, prefill.peer.host if here != elsewhere else "")
         if key not in pools:
-            accepts = dict(zip(kinds, zip(here, elsewhere, strict=True), strict=True))
-            pools[key] = _pool(prefill.peer.host, partners, accepts)
+            host = prefill.peer.host
+            accepted = [row for number, at, row in partners if (here if at == host else elsewhere)[number]]
+            pools[key] = Pool("decode", accepted)
         if pools[key].candidates:
             compatible[prefill.worker] = pools[key]
     return PairPool(
@@ -57,7 +59,7 @@ def pair_up(prefills: Sequence[Member], decodes: Sequence[Member]) -> PairPool:
 def kind_of(member: Member) -> Kind:
     """All that decides on a worker's pairs, save its host."""
     name = member.dialect.name if member.dialect else ""
-    return name, _decisive(member.peer), None if member.models is None else member.model_ids
+    return name, _decisive(member.peer), member.model_ids
 
 
 def why_not(prefill: Member, decode: Member, decode_peer: Peer | None = None) -> str | None:
@@ -65,8 +67,7 @@ def why_not(prefill: Member, decode: Member, decode_peer: Peer | None = None) ->
     first, second = prefill.dialect, decode.dialect
     if first is None or second is None or first.name != second.name:
         return f"prefill is {first.name if first else 'unknown'} and decode is {second.name if second else 'unknown'}"
-    both_list = prefill.models is not None and decode.models is not None
-    if both_list and prefill.model_ids.isdisjoint(decode.model_ids):
+    if prefill.model_ids and decode.model_ids and prefill.model_ids.isdisjoint(decode.model_ids):
         return "prefill and decode list no model in common"
     return first.why_not(prefill.peer, decode_peer or decode.peer)
 
@@ -82,14 +83,6 @@ def _verdicts(prefill: Member, decodes: Iterable[Member], same_host: bool) -> tu
     """Whether the worker could pair with each of these, were they on its host, or were they not."""
     host = prefill.peer.host if same_host else _ELSEWHERE
     return tuple(why_not(prefill, decode, replace(decode.peer, host=host)) is None for decode in decodes)
-
-
-def _pool(
-    host: str, partners: Iterable[tuple[Kind, str, Candidate]], accepts: Mapping[Kind, tuple[bool, bool]]
-) -> Pool:
-    """The partners (kind, host, row) of a prefill worker on `host` that accepts kinds on its own host, and elsewhere."""
-    rows = [row for kind, place, row in partners if accepts[kind][0 if place == host else 1]]
-    return Pool("decode", rows)
 
 
 def _nearness(prefills: Iterable[Member], decodes: Iterable[Member]) -> Callable[[Worker, Worker], bool]:
