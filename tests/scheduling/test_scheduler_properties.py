@@ -130,5 +130,5 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 def test_any_interleaving() -> None:
     case = SchedulerMachine.TestCase
-    case.settings = settings(max_examples=50, stateful_step_count=40, deadline=None, database=None)
+    case.settings = settings(max_examples=50, stateful_step_count=30, deadline=None, database=None)
     case("runTest").runTest()
