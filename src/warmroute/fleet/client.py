@@ -23,7 +23,7 @@ _KEEP_ALIVE_SECONDS = 4.0
 
 # aiohttp's own timers are off and asyncio.timeout() keeps the deadlines: when such a timer goes off while the task is
 # being cancelled, aiohttp 3.14 can turn the cancellation into a timeout, and the loop that was to end goes on.
-_NO_TIMER = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+NO_TIMER = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 # ValueError: host names that cannot be encoded, and answers that the parser chokes on.
 REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
@@ -76,7 +76,7 @@ class EngineClient:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
         """Send a body; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
-        question = self._session.post(url, data=body, headers=headers, timeout=_NO_TIMER, allow_redirects=False)
+        question = self._session.post(url, data=body, headers=headers, timeout=NO_TIMER, allow_redirects=False)
         async with asyncio.timeout(seconds), question as response:
             return response.status, await _read(response)
 
@@ -96,7 +96,7 @@ class EngineClient:
             return None
 
     def _get(self, url: str) -> aiohttp.client._RequestContextManager:
-        return self._session.get(url, timeout=_NO_TIMER, allow_redirects=False)
+        return self._session.get(url, timeout=NO_TIMER, allow_redirects=False)
 
     def _reason(self, error: BaseException) -> str:
         return self.explain(error, self._timeout)
