@@ -51,7 +51,10 @@ def test_a_quote_that_is_never_closed_costs_one_pass():
     assert samples(page, "load") == []
 
 
-@pytest.mark.parametrize(("values", "expected"), [([], None), ([1.0, 2.5], 3.5), ([0.0], 0.0), ([-2.0], 0.0)])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([], None), ([1.0, 2.5], 3.5), ([0.0], 0.0), ([-2.0], 0.0), ([1.7e308, 1.7e308, 1.7e308], None)],
+)
 def test_total_adds_ranks_and_knows_nothing_from_nothing(values, expected):
     assert total([Sample({}, value) for value in values]) == expected
 

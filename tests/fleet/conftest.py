@@ -12,8 +12,8 @@ from warmroute.scheduling.worker import Worker
 QUICK = FleetTimes(
     retry=0.03,
     register_spacing=0.01,
-    register_limit=0.5,
-    acquaintance=0.5,
+    register_limit=5.0,
+    acquaintance=5.0,
     expiry=30.0,
     leave_check=0.01,
     housekeeping=0.02,
@@ -54,7 +54,7 @@ async def make_engine() -> AsyncIterator[MakeEngine]:
 async def make_fleet() -> AsyncIterator[MakeFleet]:
     fleets: list[Fleet] = []
 
-    async def make(*workers: str, tick: float = 0.05, timeout: float = 0.5, splitwise: bool = False, **more) -> Fleet:
+    async def make(*workers: str, tick: float = 0.05, timeout: float = 5.0, splitwise: bool = False, **more) -> Fleet:
         times = more.pop("times", QUICK)
         manager = {"worker": workers, "health_check_interval_secs": tick, "health_check_timeout_secs": timeout}
         options = {key: more.pop(key) for key in ("on_change", "poll_interval") if key in more}

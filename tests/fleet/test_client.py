@@ -1,8 +1,9 @@
 import asyncio
+import time
 
 import pytest
 from aiohttp import web
-from tests.fleet.fake_engine import FakeEngine
+from tests.fleet.fake_engine import FakeEngine, until
 
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.client import MAX_ANSWER_BYTES, EngineClient, Probe, open_session
@@ -49,6 +50,25 @@ async def test_a_hanging_probe_ends(client, make_engine):
     engine: FakeEngine = await make_engine()
     engine.gate.clear()
     assert await client.probe(engine.url) == Probe(False, "no answer within 0.3 s")
+
+
+async def test_a_cancellation_at_the_moment_of_the_timeout_is_not_lost(make_engine):
+    engine: FakeEngine = await make_engine()
+    engine.gate.clear()
+    async with open_session() as session:
+        client = EngineClient(session, "/health", 0.05)
+
+        async def probe_forever() -> None:
+            while True:
+                await client.probe(engine.url)
+
+        for _ in range(5):
+            task, probes = asyncio.create_task(probe_forever()), engine.probes
+            await until(lambda probes=probes: engine.probes > probes)
+            asyncio.get_running_loop().call_later(0.06, task.cancel)
+            time.sleep(0.1)  # the loop is busy: the timeout and then the cancellation fall due in one turn
+            await asyncio.wait([task], timeout=2.0)
+            assert task.cancelled()
 
 
 async def test_nobody_there(client, make_engine):

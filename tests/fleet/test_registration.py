@@ -11,6 +11,8 @@ from tests.fleet.fake_engine import FakeEngine, until
 from warmroute.fleet import InstanceInfo, InvalidInstance, NotHealthy
 from warmroute.fleet.address import parse_address
 
+FOREVER = 3600.0
+
 
 def info_of(engine: FakeEngine, role="mixed", **fields) -> InstanceInfo:
     return replace(InstanceInfo.at(parse_address(engine.url), role), **fields)
@@ -65,14 +67,14 @@ async def test_hanging_models_and_metrics_do_not_hold_up_the_answer(make_engine,
 @pytest.mark.parametrize("threshold", [1, 3, 60])
 async def test_as_many_probes_as_the_threshold(make_engine, make_fleet, threshold):
     engine = await make_engine()
-    fleet = await make_fleet(tick=60.0, times=replace(QUICK, register_limit=5.0), health_success_threshold=threshold)
+    fleet = await make_fleet(tick=FOREVER, health_success_threshold=threshold)
     await fleet.register(info_of(engine))
     assert engine.probes == threshold
 
 
 async def test_registrations_of_one_worker_at_the_same_time_make_one(make_engine, make_fleet):
     engine = await make_engine()
-    fleet = await make_fleet(tick=60.0)
+    fleet = await make_fleet(tick=FOREVER)
     engine.gate.clear()
     calls = [asyncio.create_task(fleet.register(info_of(engine))) for _ in range(5)]
     await until(lambda: engine.probes_now)
@@ -106,7 +108,7 @@ async def test_a_worker_can_register_paused(make_engine, make_fleet):
 
 async def test_a_heartbeat_of_an_unhealthy_worker_brings_its_probe_forward(make_engine, make_fleet):
     engine = await make_engine()
-    fleet = await make_fleet(tick=60.0)
+    fleet = await make_fleet(tick=FOREVER)
     await fleet.register(info_of(engine))
     engine.health_status = 503
     fleet.worker_refused(fleet.get(engine.id).worker)

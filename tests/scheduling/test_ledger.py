@@ -84,12 +84,14 @@ def test_the_audit_agrees_at_every_step():
 
 
 @pytest.mark.parametrize("counter", ["running_requests", "pending_prefill_tokens", "active_tokens"])
-@pytest.mark.parametrize("closed", [False, True])
-def test_the_audit_names_the_worker_and_the_counter_that_drifted(counter: str, closed: bool):
+@pytest.mark.parametrize("state", ["open", "closed", "forgotten"])
+def test_the_audit_names_the_worker_and_the_counter_that_drifted(counter: str, state: str):
     ledger, worker = Ledger(), make_worker("w7")
     lease = ledger.open(worker, Prompt(tokens=10), 0)
-    if closed:
+    if state == "closed":
         lease.release(Outcome.SERVED)
+    elif state == "forgotten":
+        ledger.forget(worker)
     setattr(worker.load, counter, getattr(worker.load, counter) + 3)
     (problem,) = ledger.audit().problems
     assert problem.startswith(f"w7: {counter} is ")

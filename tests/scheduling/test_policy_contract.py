@@ -53,7 +53,7 @@ def test_the_names_of_the_contract_exist():
 
 @every_policy
 @given(workers=WORKERS, tokens=st.integers(900, 4000), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 def test_returns_one_of_its_candidates_and_changes_nothing(name: str, workers: list, tokens: int, seed: int):
     def figures():
         return [(w.load.running_requests, w.load.pending_prefill_tokens, w.candidate.matched_tokens) for w in workers]

@@ -136,5 +136,5 @@ class CollisionMachine(IndexMachine):
 @pytest.mark.parametrize("machine", [IndexMachine, ByteBoundMachine, CollisionMachine])
 def test_any_interleaving(machine: type[IndexMachine]) -> None:
     case = machine.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, database=None)
+    case.settings = settings(max_examples=50, stateful_step_count=30, deadline=None, database=None)
     case("runTest").runTest()

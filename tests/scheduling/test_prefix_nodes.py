@@ -15,7 +15,7 @@ BLOCKS = st.lists(st.integers(0, 1), min_size=1, max_size=12)
 
 
 @given(stem=BLOCKS, ours=BLOCKS, theirs=BLOCKS, above=st.integers(0, 11), less=st.integers(0, 11))
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 def test_shared_end_is_where_two_prompts_part(stem: list, ours: list, theirs: list, above: int, less: int):
     node_hashes, fingerprint = chain(stem + ours), chain(stem + theirs)
     start = above % len(stem)

@@ -31,10 +31,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         rng = Random(3)
-        names = policy_names()
+        policies = [create_policy(name, SchedulerConfig()) for name in policy_names()]
         self.scheduler = make_scheduler(
             # A policy of many: each decision is made by another one.
-            lambda rows, prompt, _: create_policy(rng.choice(names), SchedulerConfig())(rows, prompt, rng),
+            lambda rows, prompt, _: rng.choice(policies)(rows, prompt, rng),
             ttl_seconds=5,
             clock=lambda: self.now,
             max_bytes=12_000,
@@ -130,5 +130,5 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 def test_any_interleaving() -> None:
     case = SchedulerMachine.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, database=None)
+    case.settings = settings(max_examples=50, stateful_step_count=30, deadline=None, database=None)
     case("runTest").runTest()

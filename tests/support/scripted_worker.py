@@ -65,7 +65,9 @@ class Connection:
 
     async def reset(self) -> None:
         """A TCP reset."""
-        self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock = self.writer.get_extra_info("socket")
+        if sock is not None:  # else it has ended already
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def wait_closed_by_peer(self) -> None:

@@ -12,11 +12,9 @@ import asyncio
 import logging
 from typing import Any
 
-import aiohttp
-
 from warmroute.config.tree import Config
 from warmroute.fleet import Fleet, Member
-from warmroute.fleet.client import REQUEST_ERRORS
+from warmroute.fleet.client import NO_TIMER, REQUEST_ERRORS
 from warmroute.scheduling.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -87,11 +85,9 @@ class Readiness:
     async def _ask(self, member: Member) -> str | None:
         """Send the one-token request; None or what is wrong."""
         url = f"{member.url}/v1/chat/completions"
-        timeout = aiohttp.ClientTimeout(total=CHECK_TIMEOUT_SECONDS)
+        request = self._fleet.http.post(url, json=one_token_request(member), timeout=NO_TIMER, allow_redirects=False)
         try:
-            async with self._fleet.http.post(
-                url, json=one_token_request(member), timeout=timeout, allow_redirects=False
-            ) as response:
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS), request as response:
                 return None if response.status == 200 else f"HTTP {response.status}"
         except REQUEST_ERRORS as error:
             return f"{type(error).__name__}: {error}"

@@ -45,9 +45,10 @@ def samples(page: bytes, name: str) -> list[Sample]:
 
 
 def total(found: Iterable[Sample]) -> float | None:
-    """The sum over all ranks of an engine, never below 0; None when there is no sample."""
+    """The sum over all ranks of an engine, never below 0; None when there is no sample, or no finite sum of them."""
     values = [sample.value for sample in found]
-    return max(0.0, math.fsum(values)) if values else None
+    added = sum(values)
+    return max(0.0, added) if values and math.isfinite(added) else None
 
 
 def count_label(sample: Sample, label: str) -> int | None:

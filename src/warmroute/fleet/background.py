@@ -26,11 +26,14 @@ class Background:
         return task
 
     async def stop(self) -> None:
-        """Cancel all tasks and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended.
+
+        Again after a second, for a library may lose a cancellation that comes at the moment of its own timeout.
+        """
         while tasks := list(self._tasks):
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=1.0)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -5,6 +5,7 @@ Library exceptions end here: a probe gives a reason, everything else None.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 # Below the 5 s after which uvicorn, and with it most engines, closes an idle connection.
 _KEEP_ALIVE_SECONDS = 4.0
+
+# aiohttp's own timers are off and asyncio.timeout() keeps the deadlines: when such a timer goes off while the task is
+# being cancelled, aiohttp 3.14 can turn the cancellation into a timeout, and the loop that was to end goes on.
+NO_TIMER = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 # ValueError: host names that cannot be encoded, and answers that the parser chokes on.
 REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
@@ -53,7 +58,7 @@ class EngineClient:
     async def probe(self, url: str) -> Probe:
         """Check health once; only a 200 counts."""
         try:
-            async with self._get(url + self._health_path) as response:
+            async with asyncio.timeout(self._timeout), self._get(url + self._health_path) as response:
                 status = response.status
         except REQUEST_ERRORS as error:
             return Probe(False, self._reason(error))
@@ -71,10 +76,8 @@ class EngineClient:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
         """Send a body; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
-        limits = aiohttp.ClientTimeout(total=seconds)
-        async with self._session.post(
-            url, data=body, headers=headers, timeout=limits, allow_redirects=False
-        ) as response:
+        question = self._session.post(url, data=body, headers=headers, timeout=NO_TIMER, allow_redirects=False)
+        async with asyncio.timeout(seconds), question as response:
             return response.status, await _read(response)
 
     def explain(self, error: BaseException, seconds: float) -> str:
@@ -87,13 +90,13 @@ class EngineClient:
 
     async def _page(self, url: str) -> bytes | None:
         try:
-            async with self._get(url) as response:
+            async with asyncio.timeout(self._timeout), self._get(url) as response:
                 return await _read(response) if response.status == 200 else None
         except REQUEST_ERRORS:
             return None
 
     def _get(self, url: str) -> aiohttp.client._RequestContextManager:
-        return self._session.get(url, timeout=aiohttp.ClientTimeout(total=self._timeout), allow_redirects=False)
+        return self._session.get(url, timeout=NO_TIMER, allow_redirects=False)
 
     def _reason(self, error: BaseException) -> str:
         return self.explain(error, self._timeout)

@@ -66,17 +66,26 @@ class Watcher:
 
     async def _probe_forever(self) -> None:
         clock = asyncio.get_running_loop().time
-        delay = 0.0 if self._member.health.state is State.STARTING else self._intervals.tick * self._phase
+        tick = self._intervals.tick
+        delay = 0.0 if self._is_starting() else tick * self._phase
         next_hint = 0.0
         while True:
             if await self._sleep_until_hint(delay):
                 await asyncio.sleep(max(0.0, next_hint - clock()))
                 next_hint = clock() + self._times.hint_spacing
             self._hinted.clear()
-            started = clock()
+            started, was_starting = clock(), self._is_starting()
             await self._survive("probe", self._probe)
-            starting = self._member.health.state is State.STARTING
-            delay = (self._times.retry if starting else self._intervals.tick) - (clock() - started)
+            if self._is_starting():
+                interval = self._times.retry
+            elif was_starting:
+                interval = tick * self._phase
+            else:
+                interval = tick
+            delay = interval - (clock() - started)
+
+    def _is_starting(self) -> bool:
+        return self._member.health.state is State.STARTING
 
     async def _probe(self) -> None:
         member = self._member

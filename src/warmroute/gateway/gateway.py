@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
@@ -61,7 +60,6 @@ class Gateway:
             config.server.upstream_idle_timeout, self.loop, own_cors=bool(config.server.cors_allowed_origins)
         )
         self._origins = config.server.cors_allowed_origins
-        self.logs_requests = logging.getLogger(__package__).isEnabledFor(logging.DEBUG)
         self._rng = rng if rng is not None else Random()
 
     @property

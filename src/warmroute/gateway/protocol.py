@@ -1,11 +1,7 @@
 """The client's side of a connection: uvicorn's protocol with the inference paths taken out before ASGI.
 
 A POST to an inference path becomes an Exchange and is relayed; any other request is handed on to uvicorn and its ASGI
-application. Both kinds may come on one connection, one after the other or pipelined. Each takes its turn:
-
-* `_reading` is the request whose body is being parsed. Only then do bytes go to the parser while something is answered,
-  and only if it is that request; what comes early is held as bytes, and beyond MAX_HELD_BYTES left in the socket.
-* `_current` is the request whose turn it is to be answered, `_waiting` are those that one read brought behind it.
+application. This file reads requests and refuses what is none; `turns.py` decides when each is answered.
 
 The client counts as gone at its end-of-file, as in nginx and Envoy: a client that closes only its sending half looks
 the same as one that has left, and LLM answers are too dear to be made for nobody.
@@ -17,34 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import httptools
-from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from warmroute.gateway.driver import Driver
 from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
-    LINGER_SECONDS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_HELD_BYTES,
-    MAX_PIPELINED,
     MAX_TARGET_BYTES,
     refuse_head,
     refuse_head_size,
     refuse_target_and_headers,
 )
-from warmroute.gateway.relay import relay
 from warmroute.gateway.targets import inference_kind, origin_form, without_upgrade
+from warmroute.gateway.turns import TurnTaking
 from warmroute.prompts.body import Kind
 
 if TYPE_CHECKING:
@@ -52,11 +40,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_Turn = Exchange | RequestResponseCycle
 
-
-class ClientProtocol(HttpToolsProtocol):
-    """One client connection."""
+class ClientProtocol(TurnTaking):
+    """One client connection: what comes in."""
 
     def __init__(
         self,
@@ -66,19 +52,11 @@ class ClientProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._gateway = gateway
-        self._current: _Turn | None = None
-        self._reading: _Turn | None = None
-        self._waiting: deque[tuple[_Turn, ASGI3Application | None]] = deque()
-        self._held = bytearray()
+        super().__init__(gateway, config, server_state, app_state, _loop)
         self._in_head = False
         self._head_bytes = 0  # received since the last head was complete: no less than the head under way
         self._control_body_bytes = 0
         self._upgrade_asked = False
-        self._last_request_seen = False  # whatever follows is not answered
-        self._dropping_input = False
-        self._last_activity = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
 
     # asyncio.Protocol
@@ -101,39 +79,11 @@ class ClientProtocol(HttpToolsProtocol):
             return
         self._feed(data)
 
-    def eof_received(self) -> None:
-        self.transport.close()
-        self._leave()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._leave()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
         super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if isinstance(self._current, Exchange):
-            self._current.pause()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if isinstance(self._current, Exchange):
-            self._current.resume()
-
-    @property
-    def write_paused(self) -> bool:
-        """Whether the client reads more slowly than we write."""
-        return self.flow.write_paused
-
-    def shutdown(self) -> None:
-        """The server stops: close when idle, else after the answer under way."""
-        self._last_request_seen = True
-        if self._current is None:
-            self.transport.close()
-        else:
-            self._current.keep_alive = False
 
     # httptools
 
@@ -260,9 +210,6 @@ class ClientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._reading = self.cycle
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._enqueue(cycle, app)
-
     def _refuse(self, error: GatewayError) -> None:
         """Answer what cannot be taken for a request, when its turn comes, and close."""
         self._in_head = False
@@ -288,101 +235,6 @@ class ClientProtocol(HttpToolsProtocol):
             self._refuse(error)
         else:
             self.transport.close()
-
-    # Whose turn it is.
-
-    def _enqueue(self, turn: _Turn, app: ASGI3Application | None = None) -> None:
-        if self._current is None:
-            self._current = turn
-            self._start(turn, app)
-            return
-        self._waiting.append((turn, app))
-        if len(self._waiting) >= MAX_PIPELINED:
-            turn.keep_alive = False
-            self._last_request_seen = True
-
-    def _start(self, turn: _Turn, app: ASGI3Application | None) -> None:
-        if app is not None and not isinstance(turn, Exchange):
-            super()._start_asgi_task(turn, app)
-        elif isinstance(turn, Exchange):
-            if turn.body_complete or turn.refusal is not None:
-                # Not from here: a hundred pipelined requests would be answered from within each other.
-                self.loop.call_soon(self._answer, turn)
-            elif turn.head.expect_continue and not turn.http_1_0:
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def _answer(self, exchange: Exchange) -> None:
-        if exchange.client_gone:
-            return
-        exchange.task = Driver(relay(exchange, self._gateway), self.loop)
-        # The server waits for these when it stops, and cancels what takes too long: all that it knows of tasks.
-        self.tasks.add(exchange.task)  # type: ignore[arg-type]
-        exchange.task.start()
-
-    def exchange_done(self, exchange: Exchange) -> None:
-        """The exchange is over: close, or let the next one take its turn."""
-        self.server_state.total_requests += 1
-        if exchange.task is not None:
-            self.tasks.discard(exchange.task)
-        if exchange is not self._current or self.transport.is_closing():
-            return
-        if exchange.keep_alive:
-            self._next_turn()
-        elif exchange.body_complete or not self.transport.can_write_eof():
-            self.transport.close()
-        else:
-            self._linger()
-
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        self._next_turn()
-
-    def _next_turn(self) -> None:
-        self._current = None
-        self._last_activity = self.loop.time()
-        if self.transport.is_closing():
-            return
-        if self._waiting:
-            self._current, app = self._waiting.popleft()
-            self._start(self._current, app)
-        elif self._last_request_seen:
-            self.transport.close()
-            return
-        if self._held and (self._current is None or self._reading is self._current):
-            held = bytes(self._held)
-            self._held.clear()
-            self._feed(held)
-        if not self._held:
-            self.flow.resume_reading()
-
-    # The client leaves, or has to.
-
-    def reset(self) -> None:
-        """End the connection with a TCP reset: whatever the client has of an answer, it is not the whole."""
-        sock: socket.socket = self.transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
-
-    def _leave(self) -> None:
-        self._waiting.clear()
-        self._held.clear()
-        if isinstance(self._current, Exchange):
-            self._current.leave()
-        elif self._current is not None:
-            self._disconnect(self._current)
-
-    def _disconnect(self, cycle: RequestResponseCycle) -> None:
-        if not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
-
-    def _linger(self) -> None:
-        """Close, but read and drop for a while what the client is still sending: a reset would take our answer away."""
-        self._dropping_input = True
-        self._held.clear()
-        self.transport.write_eof()
-        self.flow.resume_reading()
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _check_idle(self) -> None:
         timeout = self._gateway.client_idle_timeout

@@ -138,7 +138,7 @@ def _count(exchange: Exchange, gateway: Gateway) -> None:
     else:
         policy, worker = lease.policy, lease.worker.id
     gateway.metrics.request_done(policy, ROLE, worker, status)
-    if gateway.logs_requests:
+    if logger.isEnabledFor(logging.DEBUG):
         logger.debug(
             "request %s %s worker=%s status=%d seconds=%.4f",
             exchange.request_id.decode("latin-1"),

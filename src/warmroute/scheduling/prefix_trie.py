@@ -47,8 +47,8 @@ class PrefixTrie:
         depth, length = 0, len(fingerprint)
         while depth < length:
             node = find(fingerprint[depth])
-            # A node of another parent means that a 64-bit hash has come up twice: it is not on this path.
-            if node is None or node.parent is not parent:
+            # A node of another parent or depth: a 64-bit hash has come up twice, and this one is not on our path.
+            if node is None or node.parent is not parent or node.start != depth:
                 return
             yield node
             parent = node
@@ -67,7 +67,7 @@ class PrefixTrie:
             if node is None:
                 path.append(self._add_node(array("Q", fingerprint[start:depth]), start, parent))
                 break
-            if node.parent is not parent:
+            if node.parent is not parent or node.start != start:
                 break  # As above. What lay below could not be found again, so it is not recorded.
             end = node.shared_end(fingerprint, depth)
             if end < node.end:
