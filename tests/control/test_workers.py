@@ -31,6 +31,7 @@ async def test_workers_are_listed_with_what_runs_on_them(control, engine):
         "state": "healthy",
         "running": 1,
         "pending_prefill_tokens": 10,
+        "dialect": "fastdeploy",
         "models": ["m"],
         "source": "registered",
     }
@@ -55,7 +56,26 @@ async def test_a_worker_is_added_before_it_is_up_and_serves_once_it_is(control, 
     await eventually(is_ready)
 
 
+async def test_workers_of_both_roles_are_added_and_shown_with_what_they_speak(start_control, start_engine):
+    control = await start_control(server={"splitwise": True})
+    prefill, decode = await start_engine(metrics_page="sglang:num_queue_reqs 0\n"), await start_engine()
+    answer = await control.post("/workers", {"url": prefill.url, "role": "prefill", "bootstrap_port": 8999})
+    assert (answer.status, answer.body["role"]) == (200, "prefill")
+    assert (await control.post("/workers", {"url": decode.url, "role": "decode"})).status == 200
+    assert control.parts.fleet.get(prefill.id).peer.bootstrap_port == 8999
+
+    async def both_are_healthy():
+        return all(worker["state"] == "healthy" for worker in (await control.get("/workers")).body["workers"])
+
+    await eventually(both_are_healthy)
+    assert (await control.get(f"/workers/{prefill.id}")).body["dialect"] == "sglang"
+    assert (await control.get(f"/workers/{decode.id}")).body["dialect"] is None
+    assert (await control.get("/ready")).status == 503
+
+
 NO_WORKERS = [
+    ({"url": "http://a:1", "bootstrap_port": "x"}, "bootstrap_port must be a port number"),
+    ({"url": "http://a:1", "bootstrap_port": 70000}, "bootstrap_port must be a port number"),
     ({}, "url must be"),
     ({"url": 3}, "url must be"),
     ({"url": " "}, "url must be"),

@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from warmroute.config import cors
 from warmroute.control.abort import abort_routes
+from warmroute.control.decode_instances import decode_instances_routes
 from warmroute.control.errors import install_error_handlers
 from warmroute.control.health import health_routes
 from warmroute.control.metrics import metrics_routes
@@ -36,6 +37,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
     install_error_handlers(app, parts.inference_paths)
     for routes in (
         register_routes(parts),
+        decode_instances_routes(parts),
         workers_routes(parts),
         health_routes(parts, readiness),
         metrics_routes(parts),

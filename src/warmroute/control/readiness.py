@@ -1,25 +1,26 @@
-"""Whether a worker can serve: the answer of /ready.
+"""Whether a request could be served: the answer of /ready.
 
-Plain: there is a routable worker. With `enable-infer-ready-check` one of them must also have answered a one-token
-request since it joined or last recovered. Those requests run in the background, one per worker at a time, repeated
-until one passes; /ready itself waits for nothing. One such worker is enough, not all of them, so that a new worker that
-still warms up never takes the whole router out of service.
+Plain: there is a routable worker; with prefill and decode workers a pair that can work together, or a decode worker
+that may serve alone. With `enable-infer-ready-check` one of them must also have answered a one-token request since it
+joined or last recovered; of a pair both must have, not necessarily together. Those requests run in the background, one
+per worker at a time, repeated until one passes; /ready itself waits for nothing. One such worker or pair is enough, not
+all of them, so that a new worker that still warms up never takes the whole router out of service.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from itertools import count
+from random import Random
 
 from warmroute.config.tree import Config
-from warmroute.fleet import Fleet, Member
-from warmroute.fleet.client import NO_TIMER, REQUEST_ERRORS
-from warmroute.scheduling.worker import Worker
+from warmroute.control.infer_check import CannotServe, InferCheck
+from warmroute.fleet import Fleet, Member, UnknownWorker
+from warmroute.scheduling.worker import Pool, Worker
 
 logger = logging.getLogger(__name__)
 
-CHECK_TIMEOUT_SECONDS = 60.0  # as in FastDeploy's router
 LOOK_SECONDS = 0.2
 
 
@@ -29,21 +30,29 @@ class Readiness:
     def __init__(self, fleet: Fleet, config: Config) -> None:
         self._fleet = fleet
         self._is_checked = config.manager.enable_infer_ready_check
+        self._is_paired = config.server.splitwise
         tick = config.manager.health_check_interval_secs
         self._retry_seconds = tick
         # An outage that probes have seen lasts a tick at least, so none is overlooked.
         self._look_seconds = min(LOOK_SECONDS, tick / 4)
+        self._infer = InferCheck(lambda: fleet.http, Random())
         self._checks: dict[Worker, asyncio.Task[None]] = {}
         self._watch: asyncio.Task[None] | None = None
 
     def is_ready(self) -> bool:
-        """Whether a request sent now would find a worker that can serve it."""
+        """Whether a request sent now would find somebody who can serve it."""
         if not self._fleet.can_serve():
             return False
         if not self._is_checked:
             return True
         self.start()
-        return any(member.routable and self._has_passed(member.worker) for member in self._fleet.members)
+        if not self._is_paired:
+            return self._has_passed(self._fleet.pool("mixed", None))
+        pairs = self._fleet.pairs(None)
+        passed = (row.worker for row in pairs.prefill.candidates if self._worker_has_passed(row.worker))
+        return any(self._has_passed(pairs.decode_for(worker)) for worker in passed) or self._has_passed(
+            self._fleet.decode_alone(None)
+        )
 
     def start(self) -> None:
         """Begin to check workers, if that is configured. Does nothing when it has begun."""
@@ -58,7 +67,10 @@ class Readiness:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _has_passed(self, worker: Worker) -> bool:
+    def _has_passed(self, pool: Pool) -> bool:
+        return any(self._worker_has_passed(row.worker) for row in pool.candidates)
+
+    def _worker_has_passed(self, worker: Worker) -> bool:
         check = self._checks.get(worker)
         return check is not None and check.done()
 
@@ -72,32 +84,45 @@ class Readiness:
         for worker in [worker for worker in self._checks if worker not in healthy]:
             self._checks.pop(worker).cancel()
         for worker, member in healthy.items():
-            if worker not in self._checks and member.routable:
+            if worker not in self._checks and member.routable and self._can_be_asked(worker):
                 self._checks[worker] = asyncio.create_task(self._check(member), name=f"infer-ready {worker.id}")
 
     async def _check(self, member: Member) -> None:
         """Return once the worker has answered; the task's end is the pass."""
-        while (problem := await self._ask(member)) is not None:
-            logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
-            await asyncio.sleep(self._retry_seconds)
-        logger.info("worker %s has answered its one-token request", member.url)
+        for attempt in count():
+            try:
+                await self._ask(member, attempt)
+            except (CannotServe, UnknownWorker) as problem:
+                logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
+                await asyncio.sleep(self._retry_seconds)
+            else:
+                logger.info("worker %s has answered its one-token request", member.url)
+                return
 
-    async def _ask(self, member: Member) -> str | None:
-        """Send the one-token request; None or what is wrong."""
-        url = f"{member.url}/v1/chat/completions"
-        request = self._fleet.http.post(url, json=one_token_request(member), timeout=NO_TIMER, allow_redirects=False)
-        try:
-            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS), request as response:
-                return None if response.status == 200 else f"HTTP {response.status}"
-        except REQUEST_ERRORS as error:
-            return f"{type(error).__name__}: {error}"
+    async def _ask(self, member: Member, attempt: int) -> None:
+        """Send the one-token request; each attempt takes another partner, since it can be the partner that fails."""
+        partners = self._partners(member.worker)
+        if not partners:
+            if not self._can_be_asked(member.worker):
+                raise CannotServe("there is no worker left that it can be paired with")
+            await self._infer.alone(member.url, member.model_ids)
+            return
+        partner = partners[attempt % len(partners)]
+        pair = (member.worker, partner) if member.role == "prefill" else (partner, member.worker)
+        dialect, prefill, decode = self._fleet.handshake(*pair)
+        other = self._fleet.get(partner.id)
+        both = member.model_ids & other.model_ids if other is not None and other.model_ids else member.model_ids
+        await self._infer.pair(dialect, prefill, decode, both)
 
+    def _can_be_asked(self, worker: Worker) -> bool:
+        """Whether a request can be sent to it at all: a pair takes two."""
+        alone = self._fleet.decode_alone(None).members
+        return not self._is_paired or worker.candidate in alone or bool(self._partners(worker))
 
-def one_token_request(member: Member) -> dict[str, Any]:
-    """FastDeploy's check request, but with a model that the worker lists: other engines refuse an unknown one."""
-    return {
-        "model": min(member.model_ids, default="default"),
-        "messages": [{"role": "user", "content": "hi"}],
-        "max_tokens": 1,
-        "stream": False,
-    }
+    def _partners(self, worker: Worker) -> list[Worker]:
+        pairs = self._fleet.pairs(None)
+        if worker.role == "prefill":
+            return [row.worker for row in pairs.decode_for(worker).candidates]
+        return [
+            row.worker for row in pairs.prefill.candidates if worker.candidate in pairs.decode_for(row.worker).members
+        ]

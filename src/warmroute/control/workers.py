@@ -33,7 +33,7 @@ def workers_routes(parts: ControlParts) -> APIRouter:
     async def add_worker(request: Request) -> Response:
         fields = await _fields(request)
         try:
-            member = fleet.add_worker(_text(fields, "url"), _role(fields))
+            member = fleet.add_worker(_text(fields, "url"), _role(fields), _bootstrap_port(fields))
         except InvalidInstance as error:
             raise ControlError(400, str(error)) from error
         return JSONResponse({"code": 200, "msg": "success", **_entry(member)})
@@ -121,6 +121,13 @@ def _role(fields: Mapping[str, Any]) -> Role:
     raise ControlError(400, f"invalid role: {str(value)[:100]}; known: {', '.join(_ROLES)}")
 
 
+def _bootstrap_port(fields: Mapping[str, Any]) -> int:
+    value = fields.get("bootstrap_port") or 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65535:
+        raise ControlError(400, "bootstrap_port must be a port number")
+    return value
+
+
 def _entry(member: Member) -> dict[str, Any]:
     load = member.worker.load
     return {
@@ -130,6 +137,7 @@ def _entry(member: Member) -> dict[str, Any]:
         "state": member.state,
         "running": load.running_requests,
         "pending_prefill_tokens": load.pending_prefill_tokens,
+        "dialect": member.dialect.name if member.dialect else None,
         "models": sorted(member.model_ids),
         "source": member.source,
     }
