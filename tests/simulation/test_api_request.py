@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmroute.simulation.api_errors import ApiError
-from warmroute.simulation.api_request import read_generation
+from warmroute.simulation.api_request import read_generation, read_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -22,7 +22,7 @@ MESSAGES = st.lists(st.fixed_dictionaries({"role": st.text(max_size=4), "content
 
 def is_served_or_refused(body: bytes, kind: str) -> bool:
     try:
-        return len(read_generation(body, kind, "m", 10_000).prompts) > 0
+        return len(read_generation(read_object(body), kind, "m", 10_000).prompts) > 0
     except ApiError as error:
         return 400 <= error.status < 500 and bool(error.message)
 
@@ -48,7 +48,7 @@ def test_any_type_in_every_field(fields, messages, kind):
 
 def test_a_salt_separates():
     def salt(value: object) -> int:
-        return read_generation(json.dumps({"prompt": "x", "cache_salt": value}).encode(), "completions", "m", 99).salt
+        return read_generation({"prompt": "x", "cache_salt": value}, "completions", "m", 99).salt
 
     assert salt(None) == salt("") == 0
     assert len({salt("a"), salt("b"), 0}) == 3

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.simulation.core import EngineCore, Job
+from warmroute.simulation.core import EngineCore
+from warmroute.simulation.job import Job
 from warmroute.simulation.kv_cache import KvCache
 from warmroute.simulation.timing import Timing
 from warmroute.simulation.tokens import encode_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from warmroute.simulation.core import EngineCore, Job
+from warmroute.simulation.core import EngineCore
+from warmroute.simulation.job import Job
 from warmroute.simulation.kv_cache import KvCache
 from warmroute.simulation.metrics_page import metrics_page
 from warmroute.simulation.settings import EngineSettings

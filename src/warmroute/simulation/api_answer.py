@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from warmroute.simulation.api_request import Kind
-from warmroute.simulation.core import FinishReason, Job
+from warmroute.simulation.job import FinishReason, Job
+from warmroute.simulation.tokens import unpack_ids
 
 DONE = b"data: [DONE]\n\n"
 
@@ -25,24 +26,54 @@ def usage(jobs: Sequence[Job]) -> dict[str, Any]:
     }
 
 
-class AnswerWriter:
+def error_event(body: Mapping[str, Any]) -> bytes:
+    """An error in the middle of a stream."""
+    return b"data: " + msgspec.json.encode(body) + b"\n\n"
+
+
+def word_ids(words: Sequence[str]) -> list[int]:
+    """The token ids of answer words."""
+    return unpack_ids("".join(words).encode("ascii"))
+
+
+class Writer(Protocol):
     """Writes one answer: `whole` for a client that waits, the others for one that streams."""
+
+    def whole(self, jobs: Sequence[Job], members: Mapping[str, Any]) -> bytes:
+        """The answer in one piece, with these further members."""
+
+    def opening(self, index: int) -> bytes:
+        """What precedes the first token of a choice."""
+
+    def tokens(self, index: int, job: Job, words: Sequence[str], reason: FinishReason | None) -> bytes:
+        """New words of a choice; `reason` goes with the last. Without words, a reason gets an event of its own."""
+
+    def usage(self, jobs: Sequence[Job]) -> bytes:
+        """The event that tells the usage."""
+
+
+class AnswerWriter:
+    """Writes answers in the form of the OpenAI API."""
 
     def __init__(self, kind: Kind, answer_id: str, model: str, created: int) -> None:
         self._kind = kind
         self._head = {"id": answer_id, "created": created, "model": model}
         self._object = "chat.completion" if kind == "chat" else "text_completion"
 
-    def whole(self, jobs: Sequence[Job]) -> bytes:
+    def whole(self, jobs: Sequence[Job], members: Mapping[str, Any]) -> bytes:
         """The answer in one JSON object."""
-        choices = [self._choice(index, "".join(job.words), job.finish_reason) for index, job in enumerate(jobs)]
-        return msgspec.json.encode({**self._head, "object": self._object, "choices": choices, "usage": usage(jobs)})
+        choices = [self._choice(index, job) for index, job in enumerate(jobs)]
+        answer = {**self._head, "object": self._object, "choices": choices, "usage": usage(jobs), **members}
+        return msgspec.json.encode(answer)
 
-    def _choice(self, index: int, text: str, reason: FinishReason | None) -> dict[str, Any]:
-        choice: dict[str, Any] = {"index": index, "logprobs": None, "finish_reason": reason}
+    def _choice(self, index: int, job: Job) -> dict[str, Any]:
+        """FastDeploy tells the token ids of an answer that another engine shall go on with."""
+        choice: dict[str, Any] = {"index": index, "logprobs": None, "finish_reason": job.finish_reason}
+        text = "".join(job.words)
+        ids = {"completion_token_ids": word_ids(job.words)} if job.finish_reason == "pd_reschedule" else {}
         if self._kind == "chat":
-            return choice | {"message": {"role": "assistant", "content": text}}
-        return choice | {"text": text}
+            return choice | {"message": {"role": "assistant", "content": text, **ids}}
+        return choice | {"text": text, **ids}
 
     def opening(self, index: int) -> bytes:
         """What precedes the first token of a choice: in a chat, the chunk that names the role."""
@@ -50,7 +81,7 @@ class AnswerWriter:
             return self._chunk([self._delta(index, {"role": "assistant", "content": ""}, None)])
         return b""
 
-    def tokens(self, index: int, words: Sequence[str], reason: FinishReason | None) -> bytes:
+    def tokens(self, index: int, job: Job, words: Sequence[str], reason: FinishReason | None) -> bytes:
         """One chunk a word; `reason` goes with the last. Without words, a reason gets a chunk of its own."""
         texts = words or ([""] if reason else [])
         last = len(texts) - 1

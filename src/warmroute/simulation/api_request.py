@@ -9,10 +9,11 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from warmroute.simulation.api_errors import ApiError
-from warmroute.simulation.core import FinishReason
+from warmroute.simulation.job import FinishReason
 from warmroute.simulation.tokens import MAX_TOKEN_ID, TOKEN_BYTES, encode_chat, encode_text, pack_ids
 
-Kind = Literal["chat", "completions"]
+Kind = Literal["chat", "completions", "generate"]
+"""`generate` is SGLang's own form of a completion."""
 
 NATURAL_LENGTH = 128
 """Tokens of an answer whose request does not limit it."""
@@ -20,7 +21,10 @@ NATURAL_LENGTH = 128
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """A chat or completion request, checked. One packed prompt for each choice of the answer."""
+    """A request for an answer, checked. One packed prompt for each choice of the answer.
+
+    `spoken`, `receives` and `keeps_kv` are those of its jobs.
+    """
 
     kind: Kind
     model: str
@@ -31,6 +35,9 @@ class GenerationRequest:
     include_usage: bool
     salt: int
     request_id: str | None
+    spoken: int = 0
+    receives: bool = False
+    keeps_kv: bool = False
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -44,12 +51,31 @@ def read_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def read_generation(body: bytes, kind: Kind, model: str, context_tokens: int) -> GenerationRequest:
+def read_generation(fields: dict[str, Any], kind: Kind, model: str, context_tokens: int) -> GenerationRequest:
     """A generation request for an engine that serves `model` and holds `context_tokens`. Raises ApiError."""
-    fields = read_object(body)
     check_model(fields, model)
     prompts = [_chat_prompt(fields)] if kind == "chat" else read_prompts(fields.get("prompt"), "prompt")
     max_tokens = _max_tokens(fields)
+    room = room_for_answer(prompts, max_tokens, context_tokens)
+    if typed(fields, "n", int, "an integer") not in (None, 1):
+        raise ApiError("The simulated engine gives one answer a prompt: n must be 1.", param="n")
+    options = typed(fields, "stream_options", dict, "an object") or {}
+    salt = typed(fields, "cache_salt", str, "a string")
+    return GenerationRequest(
+        kind=kind,
+        model=model,
+        prompts=prompts,
+        max_tokens=max_tokens or min(NATURAL_LENGTH, room),
+        finishes_with="length" if max_tokens else "stop",
+        stream=bool(typed(fields, "stream", bool, "a boolean")),
+        include_usage=options.get("include_usage") is True,
+        salt=xxh3_64_intdigest(salt.encode("utf-8")) if salt else 0,
+        request_id=typed(fields, "request_id", str, "a string"),
+    )
+
+
+def room_for_answer(prompts: list[bytes], max_tokens: int | None, context_tokens: int) -> int:
+    """How many tokens the longest prompt leaves for its answer. Raises ApiError when they are too few."""
     longest = max(len(prompt) // TOKEN_BYTES for prompt in prompts)
     room = context_tokens - longest
     if room < (max_tokens or 1):
@@ -57,26 +83,12 @@ def read_generation(body: bytes, kind: Kind, model: str, context_tokens: int) ->
             f"The maximum context length is {context_tokens} tokens, but the prompt has {longest} "
             f"and the answer asks for {max_tokens or 1}."
         )
-    if _typed(fields, "n", int, "an integer") not in (None, 1):
-        raise ApiError("The simulated engine gives one answer a prompt: n must be 1.", param="n")
-    options = _typed(fields, "stream_options", dict, "an object") or {}
-    salt = _typed(fields, "cache_salt", str, "a string")
-    return GenerationRequest(
-        kind=kind,
-        model=model,
-        prompts=prompts,
-        max_tokens=max_tokens or min(NATURAL_LENGTH, room),
-        finishes_with="length" if max_tokens else "stop",
-        stream=bool(_typed(fields, "stream", bool, "a boolean")),
-        include_usage=options.get("include_usage") is True,
-        salt=xxh3_64_intdigest(salt.encode("utf-8")) if salt else 0,
-        request_id=_typed(fields, "request_id", str, "a string"),
-    )
+    return room
 
 
 def check_model(fields: dict[str, Any], served: str) -> None:
     """Refuse a model that is not served. Like FastDeploy, the engine always answers to `default`."""
-    model = _typed(fields, "model", str, "a string")
+    model = typed(fields, "model", str, "a string")
     if model not in (None, served, "default"):
         raise ApiError(f"The model `{model}` does not exist.", param="model", status=404, kind="NotFoundError")
 
@@ -124,7 +136,7 @@ def _chat_prompt(fields: dict[str, Any]) -> bytes:
 
 def _max_tokens(fields: dict[str, Any]) -> int | None:
     for name in ("max_completion_tokens", "max_tokens"):
-        value = _typed(fields, name, int, "an integer")
+        value = typed(fields, name, int, "an integer")
         if value is not None:
             if value < 1:
                 raise ApiError(f"`{name}` must be at least 1, got {value}.", param=name)
@@ -132,7 +144,8 @@ def _max_tokens(fields: dict[str, Any]) -> int | None:
     return None
 
 
-def _typed(fields: dict[str, Any], name: str, kind: type, words: str) -> Any:
+def typed(fields: dict[str, Any], name: str, kind: type, words: str) -> Any:
+    """A member, None when it is missing. Raises ApiError, with the expected type in `words`, when it is of another."""
     value = fields.get(name)
     if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         raise ApiError(f"`{name}` must be {words}.", param=name)

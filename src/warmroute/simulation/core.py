@@ -5,6 +5,9 @@ prefill is free, fewer than `max_running` requests run, and the cache has room f
 admitted request is never thrown out again. Its first answer token comes with the end of its prefill, the others from
 the decode steps, which it joins when the step that is under way ends.
 
+A request that receives the KV cache of its prompt from another engine needs no prefill; it is admitted in its turn,
+with its blocks, and waits for `received`. One that was prefilled for another engine keeps its blocks until `let_go`.
+
 What is cached counts at the start of the prefill. Prompt blocks become shareable when the prefill ends, blocks of the
 answer when the request ends. As in vLLM the last prompt token is always computed, and the last answer token is not yet
 in the cache.
@@ -14,68 +17,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable
-from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from xxhash import xxh3_64_intdigest
-
+from warmroute.simulation.job import FinishReason, Job
 from warmroute.simulation.kv_cache import Hold, KvCache
 from warmroute.simulation.timing import Timing
-from warmroute.simulation.tokens import TOKEN_BYTES, answer_words, block_hashes
-
-FinishReason = Literal["stop", "length", "abort"]
-
-
-class Job:
-    """One prompt on its way through the engine. The core writes it; the owner reads `words` and `finish_reason`.
-
-    `salt` separates prefixes that must not share (0: none). `notify` is called when words were added or the job ended.
-    """
-
-    __slots__ = (
-        "_next_words",
-        "blocks",
-        "cached_tokens",
-        "finish_reason",
-        "finishes_with",
-        "hold",
-        "max_tokens",
-        "notify",
-        "prompt",
-        "salt",
-        "words",
-    )
-
-    def __init__(
-        self,
-        prompt: bytes,
-        max_tokens: int,
-        *,
-        finishes_with: FinishReason = "length",
-        salt: int = 0,
-        notify: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.prompt = prompt
-        self.max_tokens = max_tokens
-        self.finishes_with = finishes_with
-        self.salt = salt
-        self.notify = notify
-        self.blocks: list[int] = []
-        self.hold: Hold | None = None
-        self.words: list[str] = []
-        self.cached_tokens = 0
-        self.finish_reason: FinishReason | None = None
-        self._next_words = answer_words(xxh3_64_intdigest(prompt))
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Length of the prompt."""
-        return len(self.prompt) // TOKEN_BYTES
-
-    def add_word(self) -> None:
-        """Generate one more token."""
-        self.words.extend(islice(self._next_words, 1))
+from warmroute.simulation.tokens import TOKEN_BYTES, block_hashes
 
 
 class _Prefill(NamedTuple):
@@ -95,8 +42,11 @@ class EngineCore:
         self.prompt_tokens_total = 0
         self.cached_tokens_total = 0
         self.generated_tokens_total = 0
+        self.received_tokens_total = 0
         self.finished_total: Counter[FinishReason] = Counter()
         self._prefill: _Prefill | None = None
+        self._receiving: dict[Job, None] = {}
+        self._kept: dict[Job, None] = {}
         self._decoding: dict[Job, None] = {}
         self._step: list[Job] = []
         self._step_end = math.inf
@@ -104,8 +54,13 @@ class EngineCore:
 
     @property
     def running(self) -> int:
-        """Admitted requests: the one in prefill and those in decode."""
-        return len(self._decoding) + (self._prefill is not None)
+        """Admitted requests: the one in prefill, those in decode, and those that receive."""
+        return len(self._decoding) + len(self._receiving) + (self._prefill is not None)
+
+    @property
+    def kept(self) -> int:
+        """Requests that have ended here and whose blocks wait for another engine."""
+        return len(self._kept)
 
     @property
     def next_due(self) -> float:
@@ -122,26 +77,54 @@ class EngineCore:
     def submit(self, job: Job, now: float) -> None:
         """Put a job at the end of the queue."""
         self.advance(now)
-        job.blocks = block_hashes(job.prompt, self.cache.block_size, job.salt)
+        job.blocks = block_hashes(job.context, self.cache.block_size, job.salt)
         self.waiting.append(job)
         self._admit(now)
 
-    def abort(self, job: Job, now: float) -> None:
+    def abort(self, job: Job, now: float, reason: FinishReason = "abort") -> None:
         """End a job early; nothing happens when it has ended already."""
         self.advance(now)
         if job.finish_reason is not None:
             return
-        if job.hold is None:
-            self.waiting.remove(job)
-        elif self._prefill is not None and job is self._prefill.job:
+        if self._prefill is not None and job is self._prefill.job:
             self._prefill = None
-        self._finish(job, "abort")
+        elif job in self._receiving:
+            self._end_receiving(job)
+        elif job not in self._decoding:
+            self.waiting.remove(job)
+        self._finish(job, reason)
         self._admit(now)
+
+    def received(self, job: Job, now: float, *, with_word: bool) -> None:
+        """The KV cache of a receiving job has come, `with_word`: the first token as well. Else nothing happens."""
+        self.advance(now)
+        if not job.receiving or job.hold is None:
+            return
+        self._end_receiving(job)
+        self.received_tokens_total += job.context_tokens - job.cached_tokens
+        self._begin_decoding(job, job.hold, now, with_word=with_word)
+
+    def compute(self, job: Job, now: float) -> None:
+        """The KV cache of a receiving job will not come: compute it here, before all that wait."""
+        self.advance(now)
+        if job.receiving:
+            self._end_receiving(job)
+            job.receives = False
+            self.waiting.appendleft(job)
+            self._admit(now)
+
+    def let_go(self, job: Job, now: float) -> None:
+        """Free the blocks of an ended job that kept them. May be called again."""
+        self.advance(now)
+        if job in self._kept and job.hold is not None:
+            del self._kept[job]
+            job.hold.release()
+            self._admit(now)
 
     def jobs(self) -> list[Job]:
         """All jobs that have not ended, the running ones first."""
         prefilling = [self._prefill.job] if self._prefill else []
-        return [*self._decoding, *prefilling, *self.waiting]
+        return [*self._decoding, *self._receiving, *prefilling, *self.waiting]
 
     def take_touched(self) -> list[Job]:
         """The jobs that got words or ended since the last call."""
@@ -158,29 +141,48 @@ class EngineCore:
                 self._end_step(due)
 
     def _admit(self, now: float) -> None:
-        if self._prefill is not None or not self.waiting or self.running >= self.max_running:
-            return
-        job = self.waiting[0]
-        reusable = (job.prompt_tokens - 1) // self.cache.block_size
+        while self.waiting and self.running < self.max_running:
+            job = self.waiting[0]
+            if self._prefill is not None and not job.receives:
+                return
+            hold = job.hold or self._acquire(job)
+            if hold is None:
+                return
+            self.waiting.popleft()
+            if job.receives:
+                job.receiving = True
+                self._receiving[job] = None
+                self._touched[job] = None
+            else:
+                end = now + self.timing.prefill_seconds(job.context_tokens - job.cached_tokens)
+                self._prefill = _Prefill(job, hold, end)
+
+    def _acquire(self, job: Job) -> Hold | None:
+        reusable = (job.context_tokens - 1) // self.cache.block_size
         hold = self.cache.acquire(job.blocks[:reusable], self._blocks_needed(job))
-        if hold is None:
-            return
-        self.waiting.popleft()
-        job.hold = hold
-        job.cached_tokens = hold.matched * self.cache.block_size
-        self.prompt_tokens_total += job.prompt_tokens
-        self.cached_tokens_total += job.cached_tokens
-        end = now + self.timing.prefill_seconds(job.prompt_tokens - job.cached_tokens)
-        self._prefill = _Prefill(job, hold, end)
+        if hold is not None:
+            job.hold = hold
+            job.cached_tokens = hold.matched * self.cache.block_size
+            self.prompt_tokens_total += job.context_tokens
+            self.cached_tokens_total += job.cached_tokens
+        return hold
 
     def _end_prefill(self, prefill: _Prefill) -> None:
         self._prefill = None
-        prefill.hold.commit(prefill.job.blocks[prefill.hold.matched :])
-        self._decoding[prefill.job] = None
-        self._give_word(prefill.job)
+        self._begin_decoding(prefill.job, prefill.hold, prefill.end, with_word=True)
+
+    def _end_receiving(self, job: Job) -> None:
+        del self._receiving[job]
+        job.receiving = False
+
+    def _begin_decoding(self, job: Job, hold: Hold, now: float, *, with_word: bool) -> None:
+        hold.commit(job.blocks[hold.matched :])
+        self._decoding[job] = None
+        if with_word:
+            self._give_word(job)
         if not self._step:
-            self._begin_step(prefill.end)
-        self._admit(prefill.end)
+            self._begin_step(now)
+        self._admit(now)
 
     def _begin_step(self, now: float) -> None:
         self._step = list(self._decoding)
@@ -209,9 +211,12 @@ class EngineCore:
         if job in self._decoding:
             del self._decoding[job]
             job.hold.commit(self._answer_blocks(job))
+            if job.keeps_kv and reason != "abort":
+                self._kept[job] = None
+                return
         job.hold.release()
 
     def _answer_blocks(self, job: Job) -> list[int]:
         whole = len(job.blocks) * self.cache.block_size * TOKEN_BYTES
-        rest = job.prompt[whole:] + "".join(job.words[:-1]).encode("ascii")
+        rest = (job.prompt + "".join(job.words[:-1]).encode("ascii"))[whole:]
         return block_hashes(rest, self.cache.block_size, job.blocks[-1] if job.blocks else job.salt)

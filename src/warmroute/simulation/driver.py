@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 
-from warmroute.simulation.core import EngineCore, Job
+from warmroute.simulation.core import EngineCore
+from warmroute.simulation.job import FinishReason, Job
 
 
 class Driver:
@@ -31,10 +32,29 @@ class Driver:
         self.core.submit(job, self.now())
         self._deliver()
 
-    def abort(self, job: Job) -> None:
+    def abort(self, job: Job, reason: FinishReason = "abort") -> None:
         """End a job and free what it holds."""
-        self.core.abort(job, self.now())
+        self.core.abort(job, self.now(), reason)
         self._deliver()
+
+    def received(self, job: Job, *, with_word: bool) -> None:
+        """The KV cache of a receiving job has come, `with_word`: the first token as well."""
+        self.core.received(job, self.now(), with_word=with_word)
+        self._deliver()
+
+    def compute(self, job: Job) -> None:
+        """The KV cache of a receiving job will not come: compute it here."""
+        self.core.compute(job, self.now())
+        self._deliver()
+
+    def let_go(self, job: Job) -> None:
+        """Free the blocks that an ended job has kept."""
+        self.core.let_go(job, self.now())
+        self._deliver()
+
+    def real_seconds(self, engine_seconds: float) -> float:
+        """How long so many engine seconds are."""
+        return engine_seconds / self._speed
 
     def abort_all(self) -> None:
         """End every job."""

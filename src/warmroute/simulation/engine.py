@@ -5,40 +5,53 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-
-from aiohttp import web
+from contextlib import AsyncExitStack
 
 from warmroute.simulation.core import EngineCore
 from warmroute.simulation.driver import Driver
 from warmroute.simulation.kv_cache import KvCache
-from warmroute.simulation.registration import keep_registered, reachable_host
+from warmroute.simulation.listening import Listening, open_port, port_of
+from warmroute.simulation.pd.counts import KvCounts
+from warmroute.simulation.pd.decode import DecodePart, GivingBack
+from warmroute.simulation.pd.plans import Identity
+from warmroute.simulation.pd.station import Station, meeting_port_setting, open_station
+from warmroute.simulation.registration import keep_registered, reachable_host, register_info
 from warmroute.simulation.server import EngineServer
 from warmroute.simulation.settings import EngineSettings
-
-KEEPALIVE_SECONDS = 5.0
-"""Idle connections are closed after this time, as by the uvicorn of real engines."""
-
-_SHUTDOWN_SECONDS = 0.5
-_BACKLOG = 1024
 
 
 class RunningEngine:
     """A simulated engine that listens. `start_engine` makes it.
 
-    Besides `stop` it can fail in the ways that a router has to survive: `pause`, `freeze`, `crash`, `set_health`.
+    `meeting_port` is SGLang's bootstrap port or FastDeploy's connector port, where there is one, else `port`. Besides
+    `stop` an engine can fail in the ways that a router has to survive: `pause`, `freeze`, `crash`, `set_health`,
+    `give_back`.
     """
 
     def __init__(
-        self, settings: EngineSettings, server: EngineServer, driver: Driver, runner: web.AppRunner, port: int
-    ):
-        self.settings = settings
-        self.port = port
+        self,
+        identity: Identity,
+        server: EngineServer,
+        driver: Driver,
+        station: Station | None,
+        listening: list[Listening],
+        resources: AsyncExitStack,
+    ) -> None:
+        self.settings = identity.settings
+        self.port = identity.port
+        self.meeting_port = identity.meeting_port
         self._server = server
         self._driver = driver
-        self._runner = runner
+        self._station = station
+        self._listening = listening
+        self._resources = resources
         self._registration: asyncio.Task[None] | None = None
-        if settings.router:
-            beat = keep_registered(settings, self.url, port, lambda: server.paused)
+        if self.settings.router:
+            beat = keep_registered(
+                self.settings,
+                self.url,
+                lambda: register_info(self.settings, self.port, self.meeting_port, is_paused=server.paused),
+            )
             self._registration = asyncio.create_task(beat)
 
     @property
@@ -51,6 +64,16 @@ class RunningEngine:
     def core(self) -> EngineCore:
         """The engine itself: counters, queue and cache."""
         return self._driver.core
+
+    @property
+    def kv(self) -> KvCounts:
+        """What was counted of handovers; all zero for a mixed engine."""
+        return KvCounts() if self._station is None else self._station.counts
+
+    @property
+    def kv_held(self) -> int:
+        """Handovers of a prefill engine that have not ended."""
+        return 0 if self._station is None else self._station.held
 
     def pause(self) -> None:
         """Refuse new requests (503) and say so in the heartbeat; running ones go on."""
@@ -74,16 +97,20 @@ class RunningEngine:
         """Let `/health` answer 200 or 503."""
         self._server.healthy = healthy
 
+    def give_back(self, *, after_tokens: int = 0, as_error: bool = False, count: int = 1) -> None:
+        """Let a decode engine give its next `count` requests up, as FastDeploy's does when it runs out of blocks.
+
+        The answer then ends after so many tokens with `finish_reason` "pd_reschedule"; or it is a "PD Error".
+        """
+        if self._station is None or not isinstance(self._station.part, DecodePart):
+            raise ValueError("only a decode engine gives requests back")
+        self._station.part.to_give_back.extend([GivingBack(after_tokens, as_error)] * count)
+
     async def crash(self) -> None:
         """Die: stop listening and reset every connection in the middle of whatever it does."""
         await self._unregister()
-        for site in list(self._runner.sites):
-            await site.stop()
-        server = self._runner.server
-        if server is not None:
-            for connection in list(server.connections):
-                if connection.transport is not None:
-                    connection.transport.abort()
+        for one in self._listening:
+            await one.crash()
         await self._close()
 
     async def stop(self) -> None:
@@ -93,8 +120,8 @@ class RunningEngine:
 
     async def _close(self) -> None:
         self.thaw()
-        self._driver.abort_all()
-        await self._runner.cleanup()
+        self._server.abort_all()
+        await self._resources.aclose()
 
     async def _unregister(self) -> None:
         if self._registration is not None:
@@ -104,31 +131,36 @@ class RunningEngine:
 
 
 async def start_engine(settings: EngineSettings) -> RunningEngine:
-    """Start one engine in the running event loop. Raises OSError when the port is taken."""
+    """Start one engine in the running event loop. Raises OSError when a port is taken."""
     cache = KvCache(settings.cache_tokens, settings.block_size)
     core = EngineCore(settings.timing, cache, settings.max_running)
     driver = Driver(core, asyncio.get_running_loop(), settings.speed)
-    server = EngineServer(settings, driver, time.time())
-    runner = web.AppRunner(
-        server.application(),
-        access_log=None,
-        handler_cancellation=True,
-        keepalive_timeout=KEEPALIVE_SECONDS,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-    )
-    await runner.setup()
-    listener = None
-    try:
-        listener = _listen(settings.host, settings.port)
-        await web.SockSite(runner, listener, backlog=_BACKLOG).start()
-    except OSError:
-        if listener is not None:
-            listener.close()
-        await runner.cleanup()
-        raise
-    return RunningEngine(settings, server, driver, runner, listener.getsockname()[1])
+    thawed = asyncio.Event()
+    thawed.set()
+    async with AsyncExitStack() as resources:
+        listener = resources.enter_context(open_port(settings.host, settings.port))
+        meeting = _open_meeting(settings, resources)
+        identity = _identity(settings, port_of(listener), port_of(meeting or listener))
+        station = None
+        if settings.role != "mixed":
+            station = await resources.enter_async_context(open_station(identity, driver, thawed))
+        server = EngineServer(settings, driver, time.time(), thawed, station)
+        routes = station.routes if station is not None else ()
+        listening = [Listening(server.application(*(() if meeting else routes)), listener)]
+        if meeting is not None:
+            listening.append(Listening(server.bare_application(routes), meeting))
+        for one in listening:
+            resources.push_async_callback(one.stop)
+            await one.start()
+        return RunningEngine(identity, server, driver, station, listening, resources.pop_all())
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+def _open_meeting(settings: EngineSettings, resources: AsyncExitStack) -> socket.socket | None:
+    port = meeting_port_setting(settings)
+    return None if port is None else resources.enter_context(open_port(settings.host, port))
+
+
+def _identity(settings: EngineSettings, port: int, meeting_port: int) -> Identity:
+    """The id tells one start of an engine from the next."""
+    engine_id = f"simulated-{port}-{time.time_ns():x}"
+    return Identity(settings, reachable_host(settings.host), port, meeting_port, engine_id)

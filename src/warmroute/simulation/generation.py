@@ -1,22 +1,26 @@
-"""Serves chat and completion requests: the way from a checked request to the bytes of its answer."""
+"""Serves one request: the way from a checked request to the bytes of its answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any
 
 from aiohttp import web
 
-from warmroute.simulation.api_answer import DONE, AnswerWriter
+from warmroute.simulation.api_answer import DONE, Writer, error_event
+from warmroute.simulation.api_errors import ApiError
 from warmroute.simulation.api_request import GenerationRequest
-from warmroute.simulation.core import Job
 from warmroute.simulation.driver import Driver
+from warmroute.simulation.job import Job
+
+_STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
 
 class Generation:
     """The jobs of one request. Leaving the `with` block ends those that have not ended."""
 
-    def __init__(self, request: GenerationRequest, driver: Driver, request_id: str, writer: AnswerWriter) -> None:
+    def __init__(self, request: GenerationRequest, driver: Driver, request_id: str, writer: Writer) -> None:
         self.request_id = request_id
         self.jobs = [
             Job(
@@ -24,6 +28,9 @@ class Generation:
                 request.max_tokens,
                 finishes_with=request.finishes_with,
                 salt=request.salt,
+                spoken=request.spoken,
+                receives=request.receives,
+                keeps_kv=request.keeps_kv,
                 notify=self._on_stream if request.stream else self._on_whole,
             )
             for prompt in request.prompts
@@ -32,6 +39,7 @@ class Generation:
         self._driver = driver
         self._writer = writer
         self._news = asyncio.Event()
+        self._errands: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Generation:
         for job in self.jobs:
@@ -39,32 +47,61 @@ class Generation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for job in self.jobs:
-            self._driver.abort(job)
+        self.abort()
 
     @property
     def ended(self) -> bool:
         """Whether every choice is complete."""
         return all(job.finish_reason is not None for job in self.jobs)
 
+    def abort(self) -> None:
+        """End what has not ended; nothing more is waited for."""
+        for job in self.jobs:
+            self._driver.abort(job)
+        for errand in self._errands:
+            errand.cancel()
+
+    async def finished(self) -> None:
+        """Wait until every choice is complete."""
+        await self._until(lambda: self.ended)
+
+    async def receiving(self, job: Job) -> None:
+        """Wait until a job that receives its KV cache was admitted, or has ended."""
+        await self._until(lambda: job.receiving or job.finish_reason is not None)
+
+    async def unless_aborted(self, errand: Coroutine[Any, Any, None]) -> None:
+        """Run something on which the answer depends, but no longer than the request lives."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        try:
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+        finally:
+            self._errands.discard(task)
+            task.cancel()
+
     def _on_stream(self) -> None:
         self._news.set()
 
     def _on_whole(self) -> None:
-        if self.ended:
+        if self.ended or any(job.receiving for job in self.jobs):
             self._news.set()
 
-    async def answer(self, http_request: web.Request) -> web.StreamResponse:
-        """Wait for the answer, or stream it."""
+    async def _until(self, met: Callable[[], bool]) -> None:
+        while not met():
+            self._news.clear()
+            await self._news.wait()
+
+    async def answer(self, http_request: web.Request, members: Mapping[str, Any] | None = None) -> web.StreamResponse:
+        """Wait for the answer, with these further `members`, or stream it, without them."""
         if self._request.stream:
             return await self._stream(http_request)
-        await self._news.wait()
-        return web.Response(body=self._writer.whole(self.jobs), content_type="application/json")
+        await self.finished()
+        return web.Response(body=self._writer.whole(self.jobs, members or {}), content_type="application/json")
 
     async def _stream(self, http_request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-        )
+        response = web.StreamResponse(headers=_STREAM_HEADERS)
         await response.prepare(http_request)
         async for chunk in self._chunks():
             await response.write(chunk)
@@ -75,8 +112,7 @@ class Generation:
         """What is due, in one piece for each time that something is due."""
         sent = [0] * len(self.jobs)
         closed = [False] * len(self.jobs)
-        while not all(closed):
-            await self._news.wait()
+        while True:
             self._news.clear()
             piece = b""
             for index, job in enumerate(self.jobs):
@@ -84,11 +120,21 @@ class Generation:
                 reason = None if closed[index] else job.finish_reason
                 if words and not sent[index]:
                     piece += self._writer.opening(index)
-                piece += self._writer.tokens(index, words, reason)
+                piece += self._writer.tokens(index, job, words, reason)
                 sent[index] = len(job.words)
                 closed[index] = job.finish_reason is not None
             if all(closed):
-                piece += self._writer.usage(self.jobs) if self._request.include_usage else b""
-                piece += DONE
+                yield piece + (self._writer.usage(self.jobs) if self._request.include_usage else b"") + DONE
+                return
             if piece:
                 yield piece
+            await self._news.wait()
+
+
+async def stream_error(http_request: web.Request, error: ApiError) -> web.StreamResponse:
+    """A stream that consists of an error."""
+    response = web.StreamResponse(headers=_STREAM_HEADERS)
+    await response.prepare(http_request)
+    await response.write(error_event(error.body()) + DONE)
+    await response.write_eof()
+    return response

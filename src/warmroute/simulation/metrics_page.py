@@ -7,8 +7,10 @@ router reads, and the cache counters that tell how well it routed, are there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 
 from warmroute.simulation.core import EngineCore
+from warmroute.simulation.pd.station import Station
 from warmroute.simulation.settings import Dialect, EngineSettings
 
 Sample = tuple[str, str, Mapping[str, str], float]
@@ -17,12 +19,16 @@ Sample = tuple[str, str, Mapping[str, str], float]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_page(core: EngineCore, settings: EngineSettings, start_time: float) -> str:
+def metrics_page(core: EngineCore, settings: EngineSettings, start_time: float, station: Station | None = None) -> str:
     """The page. `start_time` is the start of the engine in seconds since the epoch."""
-    samples, labels = _DIALECTS[settings.dialect]
+    make_samples, labels = _DIALECTS[settings.dialect]
     common = labels(settings)
-    lines = []
-    for kind, name, further, value in samples(core, settings):
+    samples = list(make_samples(core, settings))
+    if station is not None:
+        samples += _handovers(station)
+        samples += _nixl(core, station) if settings.dialect == "vllm" else ()
+    lines: list[str] = []
+    for kind, name, further, value in samples:
         declaration = f"# TYPE {name} {kind}"
         if declaration not in lines:
             lines.append(declaration)
@@ -99,6 +105,27 @@ def _sglang(core: EngineCore, settings: EngineSettings) -> Iterator[Sample]:
     yield "counter", "sglang:num_requests_total", {}, core.finished_total.total()
 
 
+def _handovers(station: Station) -> Iterator[Sample]:
+    """What no real engine tells: whether every KV cache came to where it belongs."""
+    yield "gauge", "simulation:kv_held", {}, station.held
+    for event, count in asdict(station.counts).items():
+        yield "counter", "simulation:kv_handovers_total", {"event": event}, count
+
+
+def _nixl(core: EngineCore, station: Station) -> Iterator[Sample]:
+    """Told by vLLM as soon as the connector is configured."""
+    computed = core.prompt_tokens_total - core.cached_tokens_total - core.received_tokens_total
+    sources = {
+        "local_compute": computed,
+        "local_cache_hit": core.cached_tokens_total,
+        "external_kv_transfer": core.received_tokens_total,
+    }
+    for source, tokens in sources.items():
+        yield "counter", "vllm:prompt_tokens_by_source_total", {"source": source}, tokens
+    yield "counter", "vllm:nixl_num_failed_transfers_total", {}, station.counts.failed
+    yield "counter", "vllm:nixl_num_kv_expired_reqs_total", {}, station.counts.expired
+
+
 def _fastdeploy_labels(settings: EngineSettings) -> dict[str, str]:
     return {}
 
@@ -108,7 +135,8 @@ def _vllm_labels(settings: EngineSettings) -> dict[str, str]:
 
 
 def _sglang_labels(settings: EngineSettings) -> dict[str, str]:
-    return {"engine_type": "unified", "model_name": settings.model, "pp_rank": "0", "tp_rank": "0"}
+    engine_type = "unified" if settings.role == "mixed" else settings.role
+    return {"engine_type": engine_type, "model_name": settings.model, "pp_rank": "0", "tp_rank": "0"}
 
 
 _Samples = Callable[[EngineCore, EngineSettings], Iterator[Sample]]

@@ -6,15 +6,16 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from aiohttp import web
 from xxhash import xxh3_64_intdigest
 
-from warmroute.simulation.api_answer import AnswerWriter
+from warmroute.simulation.api_answer import AnswerWriter, Writer
 from warmroute.simulation.api_errors import ApiError
 from warmroute.simulation.api_request import (
+    GenerationRequest,
     Kind,
     check_model,
     read_generation,
@@ -25,8 +26,11 @@ from warmroute.simulation.api_request import (
 from warmroute.simulation.driver import Driver
 from warmroute.simulation.generation import Generation
 from warmroute.simulation.metrics_page import CONTENT_TYPE, metrics_page
+from warmroute.simulation.pd.sglang_native import NativeWriter, read_native
+from warmroute.simulation.pd.station import Station
 from warmroute.simulation.settings import EngineSettings
 from warmroute.simulation.tokens import TOKEN_BYTES, encode_chat, encode_text, unpack_ids
+from warmroute.simulation.turn import Alone, Part
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -35,23 +39,35 @@ EMBEDDING_SIZE = 8
 
 
 class EngineServer:
-    """Handlers of one engine, and the switches that tests turn: `healthy`, `paused`, `thawed` (cleared: frozen)."""
+    """Handlers of one engine, and the switches that tests turn: `healthy`, `paused`, `thawed` (cleared: frozen).
 
-    def __init__(self, settings: EngineSettings, driver: Driver, start_time: float) -> None:
+    `station` is there if the engine does only half of the work.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        driver: Driver,
+        start_time: float,
+        thawed: asyncio.Event,
+        station: Station | None = None,
+    ) -> None:
         self.healthy = True
         self.paused = False
-        self.thawed = asyncio.Event()
-        self.thawed.set()
+        self.thawed = thawed
         self._settings = settings
         self._driver = driver
         self._start_time = start_time
+        self._station = station
+        self._part: Part = Alone() if station is None else station.part
         self._generations: dict[str, Generation] = {}
         self._count = itertools.count(1)
 
-    def application(self) -> web.Application:
-        """The aiohttp application with all routes."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._gate])
-        app.add_routes(
+    def application(self, *more: web.RouteDef) -> web.Application:
+        """The aiohttp application with all routes, and some more."""
+        if self._settings.dialect == "sglang":
+            more = (web.post("/generate", self._native), *more)
+        return self.bare_application(
             [
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._completions),
@@ -61,9 +77,22 @@ class EngineServer:
                 web.get("/v1/models", self._models),
                 web.get("/health", self._health),
                 web.get("/metrics", self._metrics),
+                web.get("/simulation", self._simulation),
+                *more,
             ]
         )
+
+    def bare_application(self, routes: Iterable[web.RouteDef]) -> web.Application:
+        """An application with these routes only, which freezes with the engine."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._gate])
+        app.add_routes(routes)
         return app
+
+    def abort_all(self) -> None:
+        """End every request."""
+        for generation in list(self._generations.values()):
+            generation.abort()
+        self._driver.abort_all()
 
     @web.middleware
     async def _gate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -84,18 +113,45 @@ class EngineServer:
         return await self._generate(request, "completions")
 
     async def _generate(self, http_request: web.Request, kind: Kind) -> web.StreamResponse:
-        if self.paused:
-            raise ApiError("The engine is paused.", status=503, kind="ServiceUnavailableError")
-        cache = self._driver.core.cache
-        body = await http_request.read()
-        request = read_generation(body, kind, self._settings.model, cache.capacity * cache.block_size)
+        fields = await self._fields(http_request)
+        request = read_generation(fields, kind, self._settings.model, self._context_tokens)
         request_id = http_request.headers.get("x-request-id") or request.request_id or f"sim-{next(self._count)}"
         answer_id = f"{'chatcmpl' if kind == 'chat' else 'cmpl'}-{request_id}"
         writer = AnswerWriter(kind, answer_id, request.model, int(time.time()))
-        with Generation(request, self._driver, request_id, writer) as generation:
+        return await self._serve(http_request, fields, request, (request_id, answer_id), writer)
+
+    async def _native(self, http_request: web.Request) -> web.StreamResponse:
+        """SGLang's own form of a completion."""
+        fields = await self._fields(http_request)
+        request, options = read_native(fields, self._context_tokens)
+        request_id = request.request_id or f"sim-{next(self._count)}"
+        writer = NativeWriter(options, request_id)
+        return await self._serve(http_request, fields, request, (request_id, request_id), writer)
+
+    async def _fields(self, http_request: web.Request) -> dict[str, Any]:
+        if self.paused:
+            raise ApiError("The engine is paused.", status=503, kind="ServiceUnavailableError")
+        return read_object(await http_request.read())
+
+    @property
+    def _context_tokens(self) -> int:
+        cache = self._driver.core.cache
+        return cache.capacity * cache.block_size
+
+    async def _serve(
+        self,
+        http_request: web.Request,
+        fields: dict[str, Any],
+        request: GenerationRequest,
+        ids: tuple[str, str],
+        writer: Writer,
+    ) -> web.StreamResponse:
+        turn = self._part.turn(fields, request)
+        request_id, answer_id = ids
+        with Generation(turn.request, self._driver, request_id, writer) as generation:
             self._generations[answer_id] = generation
             try:
-                return await generation.answer(http_request)
+                return await turn.answer(generation, http_request)
             finally:
                 if self._generations.get(answer_id) is generation:
                     del self._generations[answer_id]
@@ -113,8 +169,7 @@ class EngineServer:
             if generation is None:
                 not_found.append(request_id)
                 continue
-            for job in generation.jobs:
-                self._driver.abort(job)
+            generation.abort()
             tokens = sum(len(job.words) for job in generation.jobs)
             aborted.append({"request_id": request_id, "output_token_count": tokens})
         return web.json_response(
@@ -143,8 +198,7 @@ class EngineServer:
                 raise ApiError("`prompt`, `text`, `message` or `messages` must hold the text.", param="prompt")
             packed = encode_text(text)
         ids = unpack_ids(packed)
-        cache = self._driver.core.cache
-        limit = cache.capacity * cache.block_size
+        limit = self._context_tokens
         return web.json_response({"count": len(ids), "max_model_len": limit, "tokens": ids, "input_ids": ids})
 
     async def _embeddings(self, request: web.Request) -> web.Response:
@@ -161,13 +215,12 @@ class EngineServer:
         return web.json_response({"object": "list", "data": data, "model": self._settings.model, "usage": usage})
 
     async def _models(self, request: web.Request) -> web.Response:
-        cache = self._driver.core.cache
         model: dict[str, Any] = {
             "id": self._settings.model,
             "object": "model",
             "created": int(self._start_time),
             "owned_by": "warmroute-simulation",
-            "max_model_len": cache.capacity * cache.block_size,
+            "max_model_len": self._context_tokens,
         }
         return web.Response(
             text=json.dumps({"object": "list", "data": [model]}, ensure_ascii=False), content_type="application/json"
@@ -176,8 +229,13 @@ class EngineServer:
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(status=200 if self.healthy else 503)
 
+    async def _simulation(self, request: web.Request) -> web.Response:
+        """What no real engine tells."""
+        told = {"role": self._settings.role} if self._station is None else self._station.as_dict()
+        return web.json_response(told)
+
     async def _metrics(self, request: web.Request) -> web.Response:
-        page = metrics_page(self._driver.core, self._settings, self._start_time)
+        page = metrics_page(self._driver.core, self._settings, self._start_time, self._station)
         return web.Response(body=page.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 

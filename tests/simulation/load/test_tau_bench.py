@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from warmroute.simulation.core import EngineCore, Job
+from warmroute.simulation.core import EngineCore
+from warmroute.simulation.job import Job
 from warmroute.simulation.kv_cache import KvCache
 from warmroute.simulation.load.readers import read_sessions
 from warmroute.simulation.timing import Timing
