@@ -17,10 +17,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from warmroute.config.tree import Config, SchedulerConfig, ServerConfig
+from warmroute.engines.dialect import Dialect
+from warmroute.engines.peer import Peer
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.prompts.ladder import Ladder
 from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
@@ -111,6 +114,18 @@ class FakeFleet:
 
     def worker_refused(self, worker: Worker) -> None:
         self.refused.append(worker)
+
+    def pairs(self, model: str | None) -> PairPool:
+        return PairPool()
+
+    def decode_alone(self, model: str | None) -> Pool:
+        return Pool("decode")
+
+    def dialect(self, worker: Worker) -> Dialect | None:
+        return None
+
+    def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
+        raise AssertionError("no pair was given out")
 
 
 class Client:

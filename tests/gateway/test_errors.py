@@ -18,8 +18,22 @@ TABLE = [
     (errors.TargetTooLong("x"), 414, "invalid_request_error", "uri_too_long", "x"),
     (errors.HeadTooLarge("x"), 431, "invalid_request_error", "request_header_fields_too_large", "x"),
     (errors.NoWorkerAvailable(), 503, "server_error", "service_unavailable", "Failed to select worker"),
+    (
+        errors.NoPairAvailable("sizes"),
+        503,
+        "server_error",
+        "service_unavailable",
+        "No available prefill/decode workers: s",
+    ),
     (errors.ShuttingDown(), 503, "server_error", "service_unavailable", "The router is shutting down"),
     (errors.ConnectFailed("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (
+        errors.ConnectTimedOut("x", "u"),
+        504,
+        "server_error",
+        "gateway_timeout",
+        "Failed to connect to backend service: x",
+    ),
     (errors.ConnectionLost("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (errors.BadResponse("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (errors.InternalError(), 500, "server_error", "internal_error", "Internal server error"),
@@ -44,4 +58,4 @@ def test_the_table_is_complete():
     def leaves(kind):
         return {kind} if not kind.__subclasses__() else set().union(*map(leaves, kind.__subclasses__()))
 
-    assert leaves(GatewayError) == {type(error) for error, *_ in TABLE}
+    assert leaves(GatewayError) | {errors.ConnectFailed} == {type(error) for error, *_ in TABLE}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from warmroute.prompts.body import BadRequest
 
 RETRY_AFTER_SECONDS = 1
+_UPSTREAM_FAILED = "Failed to connect to backend service"
 
 
 class GatewayError(Exception):
@@ -76,6 +77,14 @@ class NoWorkerAvailable(Unavailable):
         super().__init__("Failed to select worker: no worker is available")
 
 
+class NoPairAvailable(Unavailable):
+    """There is no pair of a prefill and a decode worker to choose; `why` tells an operator the reason, if known."""
+
+    def __init__(self, why: str = "") -> None:
+        text = "No available prefill/decode workers"
+        super().__init__(f"{text}: {why}" if why else text)
+
+
 class ShuttingDown(Unavailable):
     """The router is stopping and cannot wait for this request any longer."""
 
@@ -93,7 +102,11 @@ class UpstreamError(GatewayError):
 
 
 class ConnectFailed(UpstreamError):
-    """No connection: refused, unreachable, name not found, or not within the connect timeout."""
+    """No connection: refused, unreachable or name not found."""
+
+
+class ConnectTimedOut(ConnectFailed):
+    """No connection within the connect timeout."""
 
 
 class ConnectionLost(UpstreamError):
@@ -141,9 +154,10 @@ def answer_to(error: GatewayError) -> Answer:
         case Unavailable():
             retry_after = ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),)
             return _answer(503, text, "server_error", code="service_unavailable", headers=retry_after)
+        case ConnectTimedOut():
+            return _answer(504, f"{_UPSTREAM_FAILED}: {text}", "server_error", code="gateway_timeout")
         case UpstreamError():
-            message = f"Failed to connect to backend service: {text}"
-            return _answer(502, message, "server_error", code="bad_gateway")
+            return _answer(502, f"{_UPSTREAM_FAILED}: {text}", "server_error", code="bad_gateway")
         case _:
             return _answer(500, "Internal server error", "server_error", code="internal_error")
 

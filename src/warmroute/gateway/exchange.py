@@ -14,9 +14,11 @@ from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import Answer, GatewayError, UpstreamError, answer_to
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
 from warmroute.gateway.sse import TAIL_BYTES, error_event
+from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
 from warmroute.scheduling.lease import Lease
+from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.metrics import Metrics
 
 CLIENT_CLOSED_REQUEST = 499
@@ -53,9 +55,9 @@ class Exchange:
         "_finished",
         "_loop",
         "_metrics",
+        "_router_lines",
         "_tail",
         "_until_close",
-        "_url_line",
         "body_complete",
         "body_pieces",
         "body_size",
@@ -100,7 +102,7 @@ class Exchange:
         self.body_complete = False
         self.complete_at = 0.0
         self.refusal: GatewayError | None = None
-        self.lease: Lease | None = None
+        self.lease: Lease | PairLease | None = None
         self.task: Driver | None = None
         self.client_gone = False
         self.started = False
@@ -111,7 +113,7 @@ class Exchange:
         self._failure: UpstreamError | None = None
         self._metrics = metrics
         self._loop = client.loop
-        self._url_line = b""
+        self._router_lines = b""
         self._body_seen = False
         self._chunked = False
         self._until_close = False
@@ -133,28 +135,58 @@ class Exchange:
 
     # The request goes upstream, the response comes back.
 
-    async def forward(self, connection: UpstreamConnection, head: bytes, url_line: bytes) -> None:
+    def head_for(self, address: Address, body_size: int) -> bytes:
+        """The head of the request for a worker, with a body of that many bytes."""
+        return b"POST %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
+            address.prefix,
+            self.target,
+            address.authority,
+            self.head.forwarded,
+            body_size,
+            self.request_id,
+        )
+
+    async def forward(self, connection: UpstreamConnection, head: bytes, router_lines: bytes) -> None:
         """Send the request on `connection` and pass the response to the client until it is complete.
 
         The lease hears of the first byte of a good answer. UpstreamError when the answer is not completed; the
         connection is then, and on a cancellation, closed.
         """
-        self._url_line = url_line
         if self.client_gone:
             connection.abort()
             raise asyncio.CancelledError
-        self._connection = connection
-        if self.client.write_paused:
-            connection.pause_reading()
+        self.attach(connection, router_lines)
         connection.send(head, self.body, self)
         try:
             await suspended()
         finally:
             if self._connection is not None:
-                self._connection.abort()
-                self._connection = None
+                self.detach()
         if self._failure is not None:
-            failure, self._failure = self._failure, None
+            self.raise_failure()
+
+    def attach(self, connection: UpstreamConnection | None, router_lines: bytes) -> None:
+        """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`."""
+        self._router_lines = router_lines
+        self._connection = connection
+        if connection is not None and self.client.write_paused:
+            connection.pause_reading()
+
+    def detach(self) -> None:
+        """Close the connection of an answer that is not complete."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a worker's answer has been passed on, to its end."""
+        return self.started and self._connection is None and self._failure is None
+
+    def raise_failure(self) -> None:
+        """Raise what broke an answer that was being passed on, if anything did."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
             raise failure
 
     def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
@@ -175,7 +207,7 @@ class Exchange:
                 out += b"0\r\n\r\n"
             if out:
                 self.client.transport.write(out)
-            self._resume()
+            self.wake()
         elif out:
             self.client.transport.write(out)
 
@@ -183,9 +215,10 @@ class Exchange:
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
         self._connection = None
         self._failure = error
-        self._resume()
+        self.wake()
 
-    def _resume(self) -> None:
+    def wake(self) -> None:
+        """Let the coroutine go on that waits for what becomes of this exchange."""
         if self.task is not None:
             self.task.resume()
 
@@ -211,7 +244,7 @@ class Exchange:
                 self._chunked = True
                 framing = b"transfer-encoding: chunked\r\n"
         return b"".join(
-            (status_line(head.status, head.reason), head.forwarded, framing, self._url_line, self._own_lines())
+            (status_line(head.status, head.reason), head.forwarded, framing, self._router_lines, self._own_lines())
         )
 
     def _own_lines(self) -> bytes:
@@ -236,9 +269,7 @@ class Exchange:
         if self._finished:
             return
         self.client_gone = True
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
+        self.detach()
         if self.task is not None:
             self.task.cancel()
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
 from warmroute.config.cors import response_headers
 from warmroute.config.tree import Config
+from warmroute.engines.dialect import Dialect
+from warmroute.engines.peer import Peer
+from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import render_headers
+from warmroute.gateway.pd.relay import serve_pair
+from warmroute.gateway.pd.state import Disaggregation
 from warmroute.gateway.protocol import ClientProtocol
+from warmroute.gateway.single import serve_mixed
 from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.gateway.upstream.pool import UpstreamPool
 from warmroute.prompts.ladder import Ladder
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.metrics import Metrics
@@ -31,6 +39,22 @@ class Workers(Protocol):
 
     def worker_refused(self, worker: Worker) -> None:
         """A hint: the worker did not accept a connection."""
+
+    def pairs(self, model: str | None) -> PairPool:
+        """The prefill and decode workers that may serve a model together now."""
+
+    def decode_alone(self, model: str | None) -> Pool:
+        """The decode workers that may serve a model without a prefill worker now, if their engine can."""
+
+    def dialect(self, worker: Worker) -> Dialect | None:
+        """How the worker's engine is spoken to."""
+
+    def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
+        """What it takes to hand a request over from one worker of a pair to the other."""
+
+
+Serve = Callable[[Exchange, Prompt, "Gateway"], Awaitable[None]]
+"""Lets workers answer an exchange; raises GatewayError when they do not."""
 
 
 class Gateway:
@@ -53,6 +77,10 @@ class Gateway:
         self.metrics = metrics
         self.ladder = ladder
         self.tokenizer = tokenizer
+        self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
+        self.role: Role = "decode" if config.server.splitwise else "mixed"
+        """The role of the workers whose answers clients get."""
+        self.pd = Disaggregation(config.scheduler, metrics)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
@@ -60,7 +88,7 @@ class Gateway:
             config.server.upstream_idle_timeout, self.loop, own_cors=bool(config.server.cors_allowed_origins)
         )
         self._origins = config.server.cors_allowed_origins
-        self._rng = rng if rng is not None else Random()
+        self.rng = rng if rng is not None else Random()
 
     @property
     def protocol_factory(self) -> Callable[..., ClientProtocol]:
@@ -74,7 +102,7 @@ class Gateway:
 
     def new_request_id(self) -> bytes:
         """An id for a request that brought none: 128 random bits in hexadecimal."""
-        return b"%032x" % self._rng.getrandbits(128)
+        return b"%032x" % self.rng.getrandbits(128)
 
     def cors_lines(self, origin: bytes) -> bytes:
         """The CORS header lines of an answer to `origin`."""
@@ -84,6 +112,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close what is idle. To be called after the server has ended its exchanges."""
+        self.pd.close()
         self.upstream.close()
         if self.tokenizer is not None:
             self.tokenizer.close()

@@ -6,8 +6,9 @@ Names keep their casing and order, values their bytes. Fields that belong to one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
@@ -36,6 +37,8 @@ _RESPONSE_SPECIAL = HOP_BY_HOP | {
 }
 _CORS_PREFIX = b"access-control-"
 _LONGEST_REQUEST_ID = 256
+_LENGTH_LINE = re.compile(rb"^(content-length:[ \t]*)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
+_CODING_LINE = re.compile(rb"^content-encoding:[ \t]*(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -139,6 +142,23 @@ def read_response_head(
         lines = _without(lines, named or set(), _CORS_PREFIX if own_cors else None)
     framing = body_framing(status, coding, length)
     return ResponseHead(status, reason, b"".join(lines), framing, event_stream and not compressed)
+
+
+def is_compressed(head: ResponseHead) -> bool:
+    """Whether the body is not what its content type says, but a coding of it."""
+    return _CODING_LINE.search(head.forwarded) is not None
+
+
+def with_length(head: ResponseHead, length: int) -> ResponseHead:
+    """The same head for a body of another length; unchanged where none is declared."""
+    return replace(head, forwarded=_LENGTH_LINE.sub(rb"\g<1>%d\r\n" % length, head.forwarded))
+
+
+def without_length(head: ResponseHead) -> ResponseHead:
+    """The same head for a body whose length is not known beforehand."""
+    if head.framing is not Framing.LENGTH:
+        return head
+    return replace(head, forwarded=_LENGTH_LINE.sub(b"", head.forwarded), framing=Framing.UNTIL_CLOSE)
 
 
 def body_framing(status: int, transfer_encoding: bytes | None, content_length: bytes | None) -> Framing:

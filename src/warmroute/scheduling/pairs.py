@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.worker import Pool, Worker
 
@@ -40,6 +41,31 @@ class PairLease:
 
     prefill: Lease
     decode: Lease
+
+    @property
+    def prompt(self) -> Prompt:
+        """What was placed."""
+        return self.prefill.prompt
+
+    @property
+    def matched_tokens(self) -> int:
+        """How many tokens of the prompt the worker that computes it was believed to hold."""
+        return self.prefill.matched_tokens
+
+    @property
+    def worker(self) -> Worker:
+        """The worker whose answer is the client's."""
+        return self.decode.worker
+
+    @property
+    def policy(self) -> str:
+        """The policy that chose that worker."""
+        return self.decode.policy
+
+    def first_token(self) -> None:
+        """The decode worker has begun to answer, so the prefill is done and both hold the prompt."""
+        self.prefill.first_token()
+        self.decode.first_token()
 
     @property
     def is_open(self) -> bool:

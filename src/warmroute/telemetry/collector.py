@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import get_args
@@ -18,6 +18,9 @@ from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.metrics import TTFT_BUCKETS, Metrics
 
 logger = logging.getLogger(__name__)
+
+_ALONE_REASONS = ("cached", "no_prefill", "other_path")
+"""The reasons that are there from the start; dialects have more."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -56,6 +59,7 @@ class RouterCollector(Collector):
         yield from self._loads(workers)
         yield from self._tokens()
         yield self._time_to_first_token()
+        yield from self._disaggregation(workers)
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
@@ -121,12 +125,35 @@ class RouterCollector(Collector):
             sum_value=metrics.ttft_sum,
         )
 
+    def _disaggregation(self, workers: Iterable[Worker]) -> Iterator[Metric]:
+        metrics = self._sources.metrics
+        recomputed = {worker.id: 0 for worker in workers if worker.role == "prefill"} | metrics.recomputed
+        yield _counter(
+            "warmroute_pd_recomputed",
+            "Answers of a prefill worker that handed nothing over: the decode worker computed the prompt again.",
+            "worker",
+            recomputed or {"": 0},
+        )
+        yield _counter(
+            "warmroute_pd_decode_alone",
+            "Requests that went to a decode worker without a prefill worker, by reason.",
+            "reason",
+            dict.fromkeys(_ALONE_REASONS, 0) | metrics.decode_alone,
+        )
+
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
         if self._was_consistent and not audit.consistent:
             logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
+
+
+def _counter(name: str, documentation: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, documentation, labels=(label,))
+    for value, count in sorted(values.items()):
+        family.add_metric((value,), count)
+    return family
 
 
 def _per_worker(name: str, documentation: str, values: Counter[tuple[str, str]]) -> Metric:

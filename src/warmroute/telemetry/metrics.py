@@ -6,6 +6,7 @@ The page itself is made by `collector.py`, only when somebody scrapes it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection
 
 # From "the prefix was cached and the engine idle" to "queued behind long prompts", in seconds.
@@ -17,7 +18,15 @@ RequestKey = tuple[str, str, str, int]
 class Metrics:
     """What has happened since the router started. Every method of the hot path costs well under a microsecond."""
 
-    __slots__ = ("_requests", "matched_tokens", "prompt_tokens", "ttft_counts", "ttft_sum")
+    __slots__ = (
+        "_requests",
+        "decode_alone",
+        "matched_tokens",
+        "prompt_tokens",
+        "recomputed",
+        "ttft_counts",
+        "ttft_sum",
+    )
 
     def __init__(self) -> None:
         self._requests: dict[RequestKey, int] = {}
@@ -25,6 +34,10 @@ class Metrics:
         self.matched_tokens = 0
         self.ttft_counts = [0] * (len(TTFT_BUCKETS) + 1)
         self.ttft_sum = 0.0
+        self.recomputed: Counter[str] = Counter()
+        """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
+        self.decode_alone: Counter[str] = Counter()
+        """By reason: requests that a decode worker served without a prefill worker."""
 
     def request_done(self, policy: str, role: str, worker: str, status: int) -> None:
         """Count an answered request. `worker` is the worker's id, or "" when none was chosen."""
@@ -41,16 +54,26 @@ class Metrics:
         self.ttft_counts[bisect_left(TTFT_BUCKETS, seconds)] += 1
         self.ttft_sum += seconds
 
+    def pd_recomputed(self, prefill_worker: str) -> None:
+        """Count a prefill worker's answer that handed nothing over."""
+        self.recomputed[prefill_worker] += 1
+
+    def pd_decode_alone(self, reason: str) -> None:
+        """Count a request that goes to a decode worker alone."""
+        self.decode_alone[reason] += 1
+
     @property
     def requests(self) -> dict[RequestKey, int]:
         """Answered requests by (policy, role, worker id, status); a copy."""
         return dict(self._requests)
 
     def keep_workers(self, worker_ids: Collection[str]) -> None:
-        """Drop the request counts of every worker that is not in `worker_ids`, so that labels stay bounded.
+        """Drop the counts of every worker that is not in `worker_ids`, so that labels stay bounded.
 
         Counts of requests without a worker are kept.
         """
         gone = [key for key in self._requests if key[2] and key[2] not in worker_ids]
         for key in gone:
             del self._requests[key]
+        for worker in [worker for worker in self.recomputed if worker not in worker_ids]:
+            del self.recomputed[worker]

@@ -85,6 +85,15 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, or is ending: nothing can be sent any more."""
+        return self._transport.is_closing()
+
+    def hand_to(self, sink: Sink) -> None:
+        """The rest of the response under way goes to `sink`."""
+        self._sink = sink
+
     def abort(self) -> None:
         """Close at once, whatever is under way; the sink hears no more."""
         self._sink = None

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from typing import cast
 
-from warmroute.gateway.errors import ConnectFailed
+from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
@@ -26,7 +26,7 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT
 class WorkerConnections:
     """The connections to one worker."""
 
-    __slots__ = ("_connecting", "_pool", "address", "idle", "open", "url_line", "worker")
+    __slots__ = ("_connecting", "_pool", "address", "alone_lines", "idle", "open", "url_line", "worker")
 
     def __init__(self, worker: Worker, pool: UpstreamPool) -> None:
         """ValueError when the worker's URL is none."""
@@ -34,6 +34,10 @@ class WorkerConnections:
         self.worker = worker
         self.address = Address.of(worker.url)
         self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
+        self.alone_lines = self.url_line
+        """What the client is told if this worker alone answers it."""
+        if worker.role == "decode":
+            self.alone_lines += b"X-Router-Decode-URL: %b\r\n" % worker.url.encode("ascii")
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
         self.open = 0
         self._connecting = 0
@@ -46,6 +50,11 @@ class WorkerConnections:
     def take_idle(self) -> UpstreamConnection | None:
         """The idle connection that was used last, if there is one."""
         return self.idle.take(self._pool.now())
+
+    def put_back(self, connection: UpstreamConnection) -> None:
+        """Keep a connection after all that was taken or opened, and then not used."""
+        if not connection.is_closed:
+            self.connection_free(connection)
 
     async def connect(self) -> UpstreamConnection:
         """Open a new connection. ConnectFailed when that is refused or takes too long."""
@@ -63,7 +72,7 @@ class WorkerConnections:
                     ssl=address.tls or None,
                 )
         except TimeoutError as error:
-            raise ConnectFailed(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
+            raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
         except (OSError, UnicodeError) as error:
             raise ConnectFailed(str(error), url) from error
         finally:

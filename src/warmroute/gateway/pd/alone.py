@@ -1,0 +1,63 @@
+"""When a decode worker serves without a prefill worker, and that it does so as a mixed worker would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warmroute.engines.dialect import Request
+from warmroute.gateway.errors import UpstreamError
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.pd.failure import LegFailed
+from warmroute.gateway.pd.tried import Tried
+from warmroute.gateway.single import serve_from
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.pairs import PairLease
+from warmroute.scheduling.worker import Pool
+
+if TYPE_CHECKING:
+    from warmroute.gateway.gateway import Gateway
+
+NO_PREFILL = "no_prefill"
+"""No prefill worker is usable, and the engine can do without."""
+CACHED = "cached"
+"""The decode worker holds all but a few tokens of the prompt."""
+
+
+def reason_for_alone(request: Request, decode: Pool, gateway: Gateway) -> str | None:
+    """Why no pair can serve this request at all, as the dialect of the decode workers says; None if one can."""
+    if not decode.candidates:
+        return None
+    dialect = gateway.fleet.dialect(decode.candidates[0].worker)
+    return None if dialect is None else dialect.alone_because(request)
+
+
+def serves_cached(pair: PairLease, gateway: Gateway) -> bool:
+    """Whether the decode worker of this pair lacks so little of the prompt that prefill is not worth it."""
+    if pair.decode.uncached_tokens >= gateway.pd.min_uncached_tokens:
+        return False
+    dialect = gateway.fleet.dialect(pair.decode.worker)
+    return dialect is not None and dialect.decodes_alone
+
+
+async def try_cached(pair: PairLease, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
+    """Let the decode worker of the pair serve alone. LegFailed if it gives no byte of an answer."""
+    worker = pair.decode.worker
+    pair.release(Outcome.ABORTED)
+    gateway.metrics.pd_decode_alone(CACHED)
+    try:
+        await serve_from(Pool("decode", (worker.candidate,)), exchange, prompt, gateway)
+    except UpstreamError as error:
+        if exchange.started:
+            raise
+        raise LegFailed("decode", worker, error) from error
+
+
+async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried, gateway: Gateway) -> bool:
+    """Let a decode worker that has not failed yet serve alone. False if there is none that can and may."""
+    pool = gateway.fleet.decode_alone(prompt.model)
+    if all(row.worker in tried.decode for row in pool.candidates):
+        return False
+    gateway.metrics.pd_decode_alone(NO_PREFILL)
+    await serve_from(pool, exchange, prompt, gateway, tried.decode, tried.error)
+    return True

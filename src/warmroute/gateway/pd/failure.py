@@ -1,0 +1,43 @@
+"""A leg that failed, and the answer that it gave, if it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warmroute.gateway.errors import UpstreamError
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.headers import ResponseHead
+from warmroute.gateway.pd.verdict import Event, Side, event_of
+from warmroute.scheduling.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """A worker's whole answer, kept back from the client while there may be a better one."""
+
+    head: ResponseHead
+    body: bytes
+    router_lines: bytes
+
+    def pass_to(self, exchange: Exchange) -> None:
+        """Answer the client with it after all, unchanged."""
+        exchange.attach(None, self.router_lines)
+        exchange.response_received(self.head, self.body, True)
+
+
+class LegFailed(Exception):  # noqa: N818 - named after what has happened
+    """One leg of a pair failed before the client got anything; the other leg has been cancelled.
+
+    `cause` is what happened, or the answer that the worker gave.
+    """
+
+    def __init__(self, side: Side, worker: Worker, cause: UpstreamError | HeldAnswer) -> None:
+        super().__init__(f"{side} worker {worker.id} failed")
+        self.side = side
+        self.worker = worker
+        self.cause = cause
+
+    @property
+    def event(self) -> Event:
+        """What the leg did."""
+        return self.cause.head.status if isinstance(self.cause, HeldAnswer) else event_of(self.cause)

@@ -1,0 +1,136 @@
+"""Serving an exchange by a pair, top-down: select, hand over, learn from a failure and try others.
+
+A pair is both leases or none. Before the client has got a byte, the side that failed is replaced by a worker that this
+request has not tried, and the pair is sent anew; `verdict.py` says when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from warmroute.engines.dialect import Request
+from warmroute.gateway.errors import ConnectFailed, NoPairAvailable
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
+from warmroute.gateway.pd.failure import LegFailed
+from warmroute.gateway.pd.pair_run import PairRun
+from warmroute.gateway.pd.tried import Tried
+from warmroute.gateway.pd.verdict import side_at_fault
+from warmroute.gateway.single import check_model, serve_from
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.pairs import PairLease, PairPool
+from warmroute.scheduling.scheduler import NoPair
+from warmroute.scheduling.worker import Worker
+
+if TYPE_CHECKING:
+    from warmroute.gateway.gateway import Gateway
+
+
+async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
+    """Let a prefill and a decode worker answer the exchange, or a decode worker alone where a pair cannot."""
+    request = _request(exchange, prompt, gateway)
+    decode = gateway.fleet.pairs(prompt.model).decode
+    check_model(prompt.model, decode, gateway)
+    reason = reason_for_alone(request, decode, gateway)
+    if reason is not None:
+        gateway.metrics.pd_decode_alone(reason)
+        return await serve_from(decode, exchange, prompt, gateway)
+    tried = Tried()
+    while True:
+        pairs = gateway.fleet.pairs(prompt.model)
+        try:
+            pair = gateway.scheduler.select_pair(
+                prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
+            )
+        except NoPair:
+            return await _without_pair(exchange, prompt, pairs, tried, gateway)
+        try:
+            if serves_cached(pair, gateway):
+                return await try_cached(pair, exchange, prompt, gateway)
+            given_back = await _hand_over(exchange, request, pair, gateway, _may_give_back(pair, pairs, tried, gateway))
+        except LegFailed as failure:
+            await _learn(failure, pair.prefill.worker, tried, gateway)
+            request = request.again()
+            continue
+        if given_back is None:
+            return
+        request = given_back
+        tried.give_backs += 1
+        if gateway.pd.avoids_who_gave_back:
+            tried.add("decode", pair.decode.worker)
+
+
+def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
+    # What a client calls its request need not be unique.
+    own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
+    return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"))
+
+
+async def _hand_over(
+    exchange: Exchange, request: Request, pair: PairLease, gateway: Gateway, may_be_given_back: bool
+) -> Request | None:
+    """Let the pair answer. Returns the request for another pair if the engines gave this one back."""
+    exchange.lease = pair
+    run = PairRun(exchange, pair, gateway)
+    outcome = Outcome.FAILED
+    try:
+        dialect, prefill, decode = gateway.fleet.handshake(pair.prefill.worker, pair.decode.worker)
+        handover = dialect.begin(request, prefill, decode, gateway.rng)
+        await run.hand_over(handover, may_be_given_back=may_be_given_back)
+        if run.given_back is None and exchange.status < 400:
+            outcome = Outcome.SERVED
+        return run.given_back
+    except asyncio.CancelledError:
+        outcome = Outcome.ABORTED
+        raise
+    finally:
+        run.close(outcome)
+
+
+def _may_give_back(pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:
+    """Whether another pair may be asked if the engines give this request back; else the client gets that answer."""
+    if tried.give_backs >= gateway.pd.give_backs:
+        return False
+    if not gateway.pd.avoids_who_gave_back:
+        return True
+    not_again = {*tried.decode, pair.decode.worker}
+    return any(
+        row.worker not in not_again
+        for prefill in pairs.prefill.candidates
+        if prefill.worker not in tried.prefill
+        for row in pairs.decode_for(prefill.worker).candidates
+    )
+
+
+async def _learn(failure: LegFailed, prefill: Worker, tried: Tried, gateway: Gateway) -> None:
+    """Find out which side to replace."""
+    if isinstance(failure.cause, ConnectFailed):
+        gateway.fleet.worker_refused(failure.worker)
+    blames_prefill = side_at_fault(failure.side, failure.event, prefill_reachable=False) != failure.side
+    is_reachable = not blames_prefill or await _is_reachable(prefill, gateway)
+    if not is_reachable:
+        gateway.fleet.worker_refused(prefill)
+    side = side_at_fault(failure.side, failure.event, prefill_reachable=is_reachable)
+    tried.add(side, failure.worker if side == failure.side else prefill)
+    tried.note(failure.cause, prefill_reachable=is_reachable)
+
+
+async def _is_reachable(worker: Worker, gateway: Gateway) -> bool:
+    connections = gateway.upstream.of(worker)
+    try:
+        connections.put_back(await connections.connect())
+    except ConnectFailed:
+        return False
+    return True
+
+
+async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tried: Tried, gateway: Gateway) -> None:
+    """No pair is left: a decode worker alone, else the last answer of an engine, else what the last leg failed with."""
+    if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
+        return
+    if tried.answer is not None:
+        tried.answer.pass_to(exchange)
+        return
+    raise tried.error or NoPairAvailable(pairs.why_none)

@@ -1,0 +1,41 @@
+"""What one request has met with so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warmroute.gateway.errors import UpstreamError
+from warmroute.gateway.pd.failure import HeldAnswer
+from warmroute.gateway.pd.verdict import Side
+from warmroute.scheduling.worker import Worker
+
+
+@dataclass(slots=True)
+class Tried:
+    """The workers that are not to be asked again, and how the last ones failed.
+
+    `is_answered`: a worker has judged the request while its partner was reachable. `give_backs` counts how often
+    engines have given the request back.
+    """
+
+    prefill: tuple[Worker, ...] = ()
+    decode: tuple[Worker, ...] = ()
+    answer: HeldAnswer | None = None
+    error: UpstreamError | None = None
+    is_answered: bool = False
+    give_backs: int = 0
+
+    def add(self, side: Side, worker: Worker) -> None:
+        """Ask this worker no more."""
+        if side == "prefill":
+            self.prefill = (*self.prefill, worker)
+        else:
+            self.decode = (*self.decode, worker)
+
+    def note(self, cause: UpstreamError | HeldAnswer, *, prefill_reachable: bool) -> None:
+        """Remember what a leg failed with."""
+        if isinstance(cause, HeldAnswer):
+            self.answer = cause
+            self.is_answered = self.is_answered or prefill_reachable
+        else:
+            self.error = cause

@@ -1,0 +1,96 @@
+"""Serving an exchange by one worker, top-down: select, open, forward.
+
+Until a byte of a response has been seen, a worker that fails is replaced by one that has not been tried. After that
+nothing is sent twice. Every attempt has a lease of its own, which is given back on every way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from warmroute.gateway.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    GatewayError,
+    NoWorkerAvailable,
+    UnknownModel,
+    UpstreamError,
+)
+from warmroute.gateway.exchange import Exchange
+from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.scheduler import NoWorker
+from warmroute.scheduling.worker import Pool, Worker
+
+if TYPE_CHECKING:
+    from warmroute.gateway.gateway import Gateway
+
+
+async def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
+    """Let a mixed worker answer the exchange."""
+    pool = gateway.fleet.pool("mixed", prompt.model)
+    check_model(prompt.model, pool, gateway)
+    await serve_from(pool, exchange, prompt, gateway)
+
+
+async def serve_from(
+    pool: Pool,
+    exchange: Exchange,
+    prompt: Prompt,
+    gateway: Gateway,
+    tried: tuple[Worker, ...] = (),
+    failure: GatewayError | None = None,
+) -> None:
+    """Let one worker of the pool answer the exchange, none of those that were `tried`.
+
+    When none is left, raises what the last one failed with, at first `failure`, or NoWorkerAvailable.
+    """
+    while True:
+        try:
+            lease = gateway.scheduler.select(prompt, pool, excluding=tried)
+        except NoWorker:
+            raise failure or NoWorkerAvailable() from None
+        exchange.lease = lease
+        outcome = Outcome.FAILED
+        try:
+            await _attempt(exchange, lease.worker, gateway)
+            # An error of the worker is passed on, but its cache has learned nothing from it.
+            if exchange.status < 400:
+                outcome = Outcome.SERVED
+            return
+        except asyncio.CancelledError:
+            outcome = Outcome.ABORTED
+            raise
+        except UpstreamError as error:
+            if error.response_seen:
+                raise
+            if isinstance(error, ConnectFailed):
+                gateway.fleet.worker_refused(lease.worker)
+            failure = error
+            tried = (*tried, lease.worker)
+        finally:
+            lease.release(outcome)
+
+
+def check_model(model: str | None, pool: Pool, gateway: Gateway) -> None:
+    """UnknownModel with strict-models, if there are workers and none of them lists the model."""
+    if not gateway.strict_models or model is None or not pool.candidates:
+        return
+    if not gateway.fleet.knows_model(pool.role, model):
+        raise UnknownModel(model)
+
+
+async def _attempt(exchange: Exchange, worker: Worker, gateway: Gateway) -> None:
+    """Send the request to a worker; once more on a new connection if a kept one had died unnoticed."""
+    connections = gateway.upstream.of(worker)
+    head = exchange.head_for(connections.address, exchange.body_size)
+    connection = connections.take_idle()
+    if connection is not None:
+        try:
+            return await exchange.forward(connection, head, connections.alone_lines)
+        except ConnectionLost as error:
+            if error.response_seen:
+                raise
+    connection = await connections.connect()
+    await exchange.forward(connection, head, connections.alone_lines)
