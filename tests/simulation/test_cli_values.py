@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from warmroute.cli.values import not_negative, port_list, positive, positive_int
+from warmroute.cli.values import not_negative, port_list, port_number, positive, positive_int
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,17 @@ def test_port_lists(text, ports):
 def test_bad_port_lists(text):
     with pytest.raises(ArgumentTypeError):
         port_list(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0", 0), ("8998", 8998), ("65535", 65535)])
+def test_ports(text, expected):
+    assert port_number(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-1", "65536", "x", "²"])
+def test_bad_ports(text):
+    with pytest.raises(ArgumentTypeError):
+        port_number(text)
 
 
 def test_numbers():

@@ -347,6 +347,7 @@ async def test_it_registers_and_says_when_it_is_paused(start):
             first, second = await beats.get(), await beats.get()
             assert first == second
             assert (first["role"], first["host_ip"], first["port"]) == ("prefill", "127.0.0.1", engine.port)
+            assert first["connector_port"] == engine.meeting_port != engine.port
             assert first["is_paused"] is False
             engine.pause()
             while not (await beats.get())["is_paused"]:

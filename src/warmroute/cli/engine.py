@@ -2,7 +2,8 @@
 
 THIS IS A SIMULATION: no model is computed. The answers are made-up words that depend only on the prompt; prefill,
 decode, batching and the KV cache are imitated by formulas. The engine speaks the OpenAI API and serves to try and to
-test a router without a GPU.
+test a router without a GPU. As prefill and decode engines they hand over to each other in the way of FastDeploy, SGLang
+or vLLM (--dialect); no KV cache goes over the wire, but a proof of which prompt it would belong to.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from warmroute.cli.values import not_negative, port_list, positive, positive_int
+from warmroute.cli.values import not_negative, port_list, port_number, positive, positive_int
 from warmroute.simulation.engine import RunningEngine, start_engine
+from warmroute.simulation.pd.station import meeting_port_setting
 from warmroute.simulation.settings import EngineSettings
 from warmroute.simulation.timing import Timing
+
+DEFAULT_BOOTSTRAP_PORT = 8998
+"""SGLang's own, which a router assumes if it is not told."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--host", default=default.host, help="address to listen on (default: %(default)s)")
     where.add_argument("--router", metavar="HOST:PORT", help="router to register with, every 5 seconds")
     where.add_argument(
-        "--role", choices=("mixed", "prefill", "decode"), default=default.role, help="role to register as"
+        "--role",
+        choices=("mixed", "prefill", "decode"),
+        default=default.role,
+        help="compute whole requests, or one half of them (default: %(default)s)",
     )
     what = parser.add_argument_group("what it imitates")
     what.add_argument("--model", default=default.model, help="name of the model (default: %(default)s)")
@@ -42,18 +50,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dialect",
         choices=("fastdeploy", "vllm", "sglang"),
         default=default.dialect,
-        help="whose metric names to use (default: %(default)s)",
+        help="whose metric names and handshake to use (default: %(default)s)",
     )
     _add_number(what, "--cache-tokens", positive_int, default.cache_tokens, "size of the KV cache in tokens")
     _add_number(what, "--block-size", positive_int, default.block_size, "tokens in a block of the cache")
     _add_number(what, "--max-running", positive_int, default.max_running, "requests that run at a time; others wait")
+    _add_handover_arguments(parser.add_argument_group("how prefill and decode engines hand over"), default)
     time = parser.add_argument_group("how fast")
     _add_number(time, "--prefill-speed", positive, timing.prefill_speed, "prompt tokens per second")
     _add_number(time, "--decode-speed", positive, timing.decode_speed, "answer tokens per second and request")
     _add_number(time, "--latency", not_negative, timing.latency, "seconds added to every prefill")
     slowdown = "share of a decode step that every further request in the batch adds"
     _add_number(time, "--batch-slowdown", not_negative, timing.batch_slowdown, slowdown)
+    _add_number(time, "--transfer-speed", positive, timing.transfer_speed, "tokens per second of a KV cache on its way")
     _add_number(time, "--speed", positive, default.speed, "let time run this many times faster")
+
+
+def _add_handover_arguments(group: argparse._ArgumentGroup, default: EngineSettings) -> None:
+    group.add_argument(
+        "--bootstrap-port",
+        type=port_number,
+        default=DEFAULT_BOOTSTRAP_PORT,
+        metavar="N",
+        help="where SGLang's decode engines come; further engines count up, 0: any that is free (default: %(default)s)",
+    )
+    group.add_argument(
+        "--connector-port",
+        type=port_number,
+        default=0,
+        metavar="N",
+        help="likewise FastDeploy's (default: %(default)s)",
+    )
+    _add_number(
+        group, "--lease-seconds", positive, default.lease_seconds, "how long a prefilled KV cache waits to be fetched"
+    )
+    _add_number(
+        group, "--handover-seconds", positive, default.handover_seconds, "how long a decode engine waits for a prefill"
+    )
+    group.add_argument(
+        "--on-kv-loss",
+        choices=("fail", "recompute"),
+        default=default.on_kv_loss,
+        help="vLLM's kv_load_failure_policy (default: %(default)s)",
+    )
+    _add_number(group, "--tp-size", positive_int, default.tp_size, "tensor-parallel ranks, as they are told")
+    group.add_argument(
+        "--transfer-protocol",
+        type=_protocols,
+        default=default.transfer_protocol,
+        metavar="NAMES",
+        help="ipc, rdma or ipc,rdma, as they are told (default: rdma)",
+    )
+
+
+def _protocols(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not set(names) <= {"ipc", "rdma"}:
+        raise argparse.ArgumentTypeError(f"must be ipc, rdma or ipc,rdma, not {text!r}")
+    return names
 
 
 def _add_number(
@@ -81,18 +135,26 @@ def run(args: argparse.Namespace) -> int:
         block_size=args.block_size,
         max_running=args.max_running,
         speed=args.speed,
-        timing=Timing(args.prefill_speed, args.decode_speed, args.latency, args.batch_slowdown),
+        timing=Timing(args.prefill_speed, args.decode_speed, args.latency, args.batch_slowdown, args.transfer_speed),
+        lease_seconds=args.lease_seconds,
+        handover_seconds=args.handover_seconds,
+        on_kv_loss=args.on_kv_loss,
+        tp_size=args.tp_size,
+        transfer_protocol=args.transfer_protocol,
     )
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve([replace(base, port=port) for port in ports]))
+        return runner.run(_serve(list(_each(base, ports, args))))
 
 
-def _ports(args: argparse.Namespace) -> list[int]:
-    if args.ports:
-        return list(args.ports)
-    if args.port is None:
-        raise ValueError("--port or --ports is required")
-    return [args.port + (index if args.port else 0) for index in range(args.count)]
+def _each(base: EngineSettings, ports: list[int], args: argparse.Namespace) -> Iterator[EngineSettings]:
+    """The settings of every engine: ports that all would share count up."""
+    for index, port in enumerate(ports):
+        yield replace(
+            base,
+            port=port,
+            bootstrap_port=args.bootstrap_port + index if args.bootstrap_port else 0,
+            connector_port=args.connector_port + index if args.connector_port else 0,
+        )
 
 
 async def _serve(all_settings: list[EngineSettings]) -> int:
@@ -107,14 +169,24 @@ async def _serve(all_settings: list[EngineSettings]) -> int:
                 engines.append(await start_engine(settings))
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno else error
-                print(f"warmroute engine: cannot listen on {settings.host}:{settings.port}: {reason}", file=sys.stderr)
+                wanted = ", ".join(map(str, filter(None, (settings.port, meeting_port_setting(settings)))))
+                print(f"warmroute engine: cannot listen on {settings.host}:{wanted}: {reason}", file=sys.stderr)
                 return 2
         for engine in engines:
-            print(f"simulated engine at {engine.url}", flush=True)
+            print(f"simulated {_name(engine)} at {engine.url}", flush=True)
         await stopped.wait()
     finally:
         await asyncio.gather(*(engine.stop() for engine in engines))
     return 0
+
+
+def _name(engine: RunningEngine) -> str:
+    """With the port that has to be told to a router, for instance in `--prefill URL,N`."""
+    if engine.settings.role == "mixed":
+        return "engine"
+    name = f"{engine.settings.dialect} {engine.settings.role} engine"
+    kind = "bootstrap" if engine.settings.dialect == "sglang" else "connector"
+    return name if engine.meeting_port == engine.port else f"{name} ({kind} port {engine.meeting_port})"
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -39,6 +39,13 @@ def _number(text: str) -> float:
     return value
 
 
+def port_number(text: str) -> int:
+    """A port; 0 is any that is free."""
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+        raise ArgumentTypeError(f"must be a port, not {text!r}")
+    return int(text)
+
+
 def port_list(text: str) -> list[int]:
     """Ports of `8101-8108`, `8101,8105`, or a mixture."""
     ports: list[int] = []
