@@ -1,18 +1,19 @@
-"""The fleet: the roster and everything that runs to keep it true. The one object that other rooms talk to."""
+"""The fleet: the roster and everything that runs to keep it true. The one object that other rooms talk to.
+
+What it can be asked is in `FleetView`; here is what changes it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 import aiohttp
 
 from warmroute.config import Config
-from warmroute.engines.dialect import Dialect
-from warmroute.engines.peer import Peer
 from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
 from warmroute.fleet.address import parse_address
@@ -22,22 +23,19 @@ from warmroute.fleet.client import EngineClient, open_session
 from warmroute.fleet.errors import InvalidInstance, UnknownWorker
 from warmroute.fleet.instance import InstanceInfo, check_role
 from warmroute.fleet.member import Member, Source
-from warmroute.fleet.models import ModelObject, merge_models
 from warmroute.fleet.returns import wait_for_return
 from warmroute.fleet.roster import Roster, RosterRules
 from warmroute.fleet.states import State
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
+from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
-from warmroute.scheduling.pairs import PairPool
-from warmroute.scheduling.worker import Pool, Role, Worker
+from warmroute.scheduling.worker import Role, Worker
 
 logger = logging.getLogger(__name__)
 
-_NOBODY = Pool("decode")
 
-
-class Fleet:
+class Fleet(FleetView):
     """All workers, from `start` to `stop`, both in the loop that serves requests.
 
     `scheduler_forget` purges a worker's prefix entries. `poll_interval` is in seconds (default: the tick interval).
@@ -55,7 +53,6 @@ class Fleet:
         times: FleetTimes | None = None,
     ) -> None:
         manager = config.manager
-        self._config = config
         self._times = times or FleetTimes()
         tick = manager.health_check_interval_secs
         self._intervals = Intervals(tick, poll_interval or tick)
@@ -66,7 +63,7 @@ class Fleet:
             DIALECTS.get(manager.engine),
             config.server.splitwise,
         )
-        self._roster = Roster(rules, scheduler_forget, clock, on_change)
+        super().__init__(config, Roster(rules, scheduler_forget, clock, on_change))
         self._background = Background()
         self._watchers: dict[str, Watcher] = {}
         self._registrations: dict[str, asyncio.Task[None]] = {}
@@ -100,71 +97,6 @@ class Fleet:
         if self._session is None:
             raise RuntimeError("the fleet is not running")
         return self._session
-
-    @property
-    def members(self) -> Collection[Member]:
-        """Every known worker, in the order in which they came."""
-        return self._roster.members.values()
-
-    def workers(self) -> list[Worker]:
-        """The scheduler's records of all members."""
-        return [member.worker for member in self.members]
-
-    def get(self, worker: str) -> Member | None:
-        """The member with this id or URL, or None."""
-        key = _id(worker)
-        return None if key is None else self._roster.members.get(key)
-
-    def pool(self, role: Role, model: str | None) -> Pool:
-        """The workers that may get a request for this model. A dictionary look-up unless something changed."""
-        return self._roster.pools.pool(role, model)
-
-    def pairs(self, model: str | None) -> PairPool:
-        """The prefill and decode workers that can serve a request for this model together. Cached like `pool`."""
-        return self._roster.pools.pairs(model)
-
-    def decode_alone(self, model: str | None) -> Pool:
-        """The decode workers that may serve without a prefill worker: their engine can, and it is not forbidden."""
-        if self._config.scheduler.pd_decode_alone == "never":
-            return _NOBODY
-        return self._roster.pools.decode_alone(model)
-
-    def dialect(self, worker: Worker) -> Dialect | None:
-        """How the engine of a member is spoken to; None while that is not known, and for who is no member."""
-        member = self._roster.of(worker)
-        return None if member is None else member.dialect
-
-    def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
-        """What it takes to hand a request over between the two workers of a pair.
-
-        Raises UnknownWorker if one of them has left since the pair was chosen, or is unknown to have a dialect.
-        """
-        first, second = self._roster.of(prefill), self._roster.of(decode)
-        if first is None or first.dialect is None:
-            raise UnknownWorker(prefill.id)
-        if second is None:
-            raise UnknownWorker(decode.id)
-        return first.dialect, first.peer, second.peer
-
-    def knows_model(self, role: Role, model: str | None) -> bool:
-        """False only if lists of models are known and none has this one."""
-        return self._roster.pools.knows_model(role, model)
-
-    def models(self) -> list[ModelObject]:
-        """The model objects of all routable workers, as the engines wrote them; the first of an id wins."""
-        return merge_models(member.models or () for member in self.members if member.routable)
-
-    def can_serve(self) -> bool:
-        """Whether a request could be routed now: with splitwise, that takes a pair, or a decode worker that may serve
-        alone.
-        """
-        if not self._config.server.splitwise:
-            return bool(self.pool("mixed", None).candidates)
-        return bool(self.pairs(None).prefill.candidates or self.decode_alone(None).candidates)
-
-    def worker_metrics(self) -> dict[str, dict[str, float]]:
-        """By URL: what each engine last reported, or the router's own count where no report is fresh."""
-        return {member.url: _figures(member) for member in self.members}
 
     def worker_refused(self, worker: Worker) -> None:
         """Nobody answered there: no new requests until a probe passes, and a probe at once."""
@@ -216,7 +148,7 @@ class Fleet:
 
         A wanted worker comes back by itself once it was down and up again, unless it is removed `for_good`.
         """
-        key = _id(worker)
+        key = worker_id(worker)
         if for_good and key in self._returns:
             self._returns.pop(key).cancel()
             return 0
@@ -320,19 +252,3 @@ class Fleet:
     def _remove(self, member: Member, reason: str) -> None:
         self._watchers.pop(member.id).cancel()
         self._roster.remove(member, reason)
-
-
-def _id(worker: str) -> str | None:
-    try:
-        return parse_address(worker).id
-    except ValueError:
-        return None
-
-
-def _figures(member: Member) -> dict[str, float]:
-    report = member.worker.report
-    return {
-        "num_requests_running": member.running if report is None else report.running_requests,
-        "num_requests_waiting": 0 if report is None else report.waiting_requests,
-        "available_gpu_block_num": 0 if report is None else report.free_kv_blocks or 0,
-    }
