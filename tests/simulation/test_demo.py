@@ -55,6 +55,23 @@ def test_it_compares_two_policies(tmp_path, monkeypatch):
     assert rounds["cache_aware"]["cached_share"] > rounds["round_robin"]["cached_share"]
 
 
+def test_it_compares_them_on_prefill_and_decode_engines(tmp_path):
+    """Every KV cache comes to its own prompt, and the workers are those that computed the prompts."""
+    figures = tmp_path / "figures.json"
+    process = start_demo("--pd", *SMALL, "--json", str(figures))
+    output, errors = process.communicate(timeout=55)
+    assert process.returncode == 0, errors
+    assert "2 simulated prefill engines" in output
+    assert "KV transfers confirmed" in output
+    rounds = json.loads(figures.read_text())
+    assert list(rounds) == ["round_robin", "cache_aware"]
+    for measured in rounds.values():
+        assert (measured["requests"], measured["failed"]) == (12, 0)
+        assert (measured["kv_confirmed"], measured["kv_wrong"]) == (12, 0)
+        assert sum(measured["requests_per_worker"].values()) == 12
+    assert rounds["cache_aware"]["cached_share"] > rounds["round_robin"]["cached_share"]
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_everything_that_was_started(number, code):

@@ -11,7 +11,8 @@ import msgspec
 from warmroute.simulation.load.records import Record
 from warmroute.simulation.load.sse import StreamReader
 
-WORKER_HEADER = "X-Router-Worker-URL"
+WORKER_HEADERS = ("X-Router-Worker-URL", "X-Router-Prefill-URL")
+"""Who served a request; of a pair the one that the prompt was sent to."""
 
 
 class EndpointError(ValueError):
@@ -62,7 +63,7 @@ class LoadClient:
         start = time.perf_counter()
         try:
             async with self._http.post(self._base + path, data=payload) as response:
-                record.worker = response.headers.get(WORKER_HEADER)
+                record.worker = next(filter(None, map(response.headers.get, WORKER_HEADERS)), None)
                 if response.status != 200:
                     record.error = f"HTTP {response.status}"
                     await response.read()

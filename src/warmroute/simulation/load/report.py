@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -12,14 +12,21 @@ from warmroute.simulation.load.records import Spread, Summary
 Row = tuple[str, Callable[[Summary], str]]
 
 
-def print_table(console: Console, runs: Mapping[str, Summary], title: str) -> None:
-    """Print the runs side by side. `runs` maps the heading of a column to what was measured."""
+def print_table(
+    console: Console, runs: Mapping[str, Summary], title: str, more: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Print the runs side by side. `runs` maps the heading of a column to what was measured.
+
+    `more` are further rows: their label, and a text for each run.
+    """
     table = Table(title=title, title_justify="left")
     table.add_column("", no_wrap=True)
     for heading in runs:
         table.add_column(heading, justify="right")
     for label, show in _rows(runs):
         table.add_row(label, *(show(summary) for summary in runs.values()))
+    for label, texts in (more or {}).items():
+        table.add_row(label, *texts)
     console.print(table)
 
 
