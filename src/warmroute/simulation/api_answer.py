@@ -67,10 +67,12 @@ class AnswerWriter:
         return msgspec.json.encode(answer)
 
     def _choice(self, index: int, job: Job) -> dict[str, Any]:
-        """FastDeploy tells the token ids of an answer that another engine shall go on with."""
+        """FastDeploy tells the token ids with which an answer was gone on with, for another engine to do the same."""
         choice: dict[str, Any] = {"index": index, "logprobs": None, "finish_reason": job.finish_reason}
         text = "".join(job.words)
-        ids = {"completion_token_ids": word_ids(job.words)} if job.finish_reason == "pd_reschedule" else {}
+        ids = (
+            {"completion_token_ids": word_ids(job.words[job.spoken :])} if job.finish_reason == "pd_reschedule" else {}
+        )
         if self._kind == "chat":
             return choice | {"message": {"role": "assistant", "content": text, **ids}}
         return choice | {"text": text, **ids}

@@ -41,6 +41,7 @@ class Job:
         "receives",
         "receiving",
         "salt",
+        "spoken",
         "words",
     )
 
@@ -60,6 +61,7 @@ class Job:
         self.max_tokens = max_tokens
         self.finishes_with = finishes_with
         self.salt = salt
+        self.spoken = spoken
         self.receives = receives
         self.receiving = False
         self.keeps_kv = keeps_kv

@@ -172,6 +172,20 @@ async def test_a_request_is_given_back_and_gone_on_with(pair, start, http, token
     assert (decode.kv.received, decode.kv.mismatches, decode.core.cache.used) == (2, 0, 0)
 
 
+async def test_a_request_can_be_given_back_again_and_again(pair, start, http):
+    """Each time with the ids of its new tokens, which add up."""
+    prefill, decode = await pair("fastdeploy")
+    decode.give_back(after_tokens=5, count=3)
+    ids: list[int] = []
+    for attempt in range(4):
+        body = fastdeploy_body(prefill, decode, f"r{attempt}", completion_token_ids=ids)
+        _, (status, answer) = await both(http, prefill, decode, body)
+        assert status == 200
+        ids = ids + answer["choices"][0]["message"].get("completion_token_ids", [])
+    _, whole = await post(http, await start(), CHAT)
+    assert (len(ids), answer["choices"]) == (15, whole["choices"])
+
+
 async def test_a_stream_is_given_back_before_its_first_token(pair, http):
     prefill, decode = await pair("fastdeploy")
     decode.give_back()

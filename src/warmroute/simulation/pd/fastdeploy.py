@@ -5,7 +5,8 @@ decode engine along with the KV cache. Each engine checks what it can know: that
 are its own, that the protocol is one it has, and that both engines were told the same.
 
 A request that was given back once comes again with `completion_token_ids`, the answer tokens so far. They must be the
-begin of the answer; the new answer has them as well.
+begin of the answer, whose text is whole again. If it is given back once more, it tells the ids of its new tokens only:
+FastDeploy's own router adds them to those before.
 """
 
 from __future__ import annotations
