@@ -38,6 +38,7 @@ _RESPONSE_SPECIAL = HOP_BY_HOP | {
 _CORS_PREFIX = b"access-control-"
 _LONGEST_REQUEST_ID = 256
 _LENGTH_LINE = re.compile(rb"^(content-length:[ \t]*)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
+_JSON_LINE = re.compile(rb"^content-type:[ \t]*application/json", re.IGNORECASE | re.MULTILINE)
 _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -147,6 +148,11 @@ def read_response_head(
 def is_compressed(head: ResponseHead) -> bool:
     """Whether the body is not what its content type says, but a coding of it."""
     return _CODING_LINE.search(head.forwarded) is not None
+
+
+def is_json(head: ResponseHead) -> bool:
+    """Whether the body is said to be JSON."""
+    return _JSON_LINE.search(head.forwarded) is not None
 
 
 def with_length(head: ResponseHead, length: int) -> ResponseHead:

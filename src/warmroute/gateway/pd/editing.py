@@ -1,12 +1,12 @@
 """A dialect's edit, applied to the client's answer: a JSON body as a whole, an event stream piece by piece.
 
-Compressed answers, and bodies too long to be held, pass as they are.
+Compressed answers, bodies too long to be held and those that are neither JSON nor a stream pass as they are.
 """
 
 from __future__ import annotations
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, AnswerEdit, StreamEdit
-from warmroute.gateway.headers import ResponseHead, is_compressed, with_length, without_length
+from warmroute.gateway.headers import ResponseHead, is_compressed, is_json, with_length, without_length
 from warmroute.gateway.pd.filters import NOTHING, Filter, Passed
 
 
@@ -14,7 +14,9 @@ def edited(head: ResponseHead, edit: AnswerEdit | None) -> Filter | None:
     """The filter that applies `edit` to the answer with this head; None when it passes as it is."""
     if edit is None or is_compressed(head):
         return None
-    return EditedStream(edit.stream()) if head.event_stream else EditedBody(edit)
+    if head.event_stream:
+        return EditedStream(edit.stream())
+    return EditedBody(edit) if is_json(head) else None
 
 
 class EditedStream:

@@ -9,8 +9,10 @@ from warmroute.engines.dialect import Handover, InTurn, Request, Together
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.pd.decode_leg import DecodeLeg
 from warmroute.gateway.pd.failure import HeldAnswer, LegFailed
-from warmroute.gateway.pd.legs import DecodeLeg, Leg, PrefillLeg
+from warmroute.gateway.pd.leg import Leg
+from warmroute.gateway.pd.prefill_leg import PrefillLeg
 from warmroute.gateway.pd.verdict import status_of
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease
@@ -25,7 +27,18 @@ class PairRun:
     `given_back`: the engines gave the request up, and another pair shall get this one.
     """
 
-    __slots__ = ("_merge", "decode", "exchange", "failure", "gateway", "given_back", "pair", "prefill", "router_lines")
+    __slots__ = (
+        "_is_in_turn",
+        "_merge",
+        "decode",
+        "exchange",
+        "failure",
+        "gateway",
+        "given_back",
+        "pair",
+        "prefill",
+        "router_lines",
+    )
 
     def __init__(self, exchange: Exchange, pair: PairLease, gateway: Gateway) -> None:
         self.exchange = exchange
@@ -37,6 +50,7 @@ class PairRun:
         self.prefill = PrefillLeg(self, pair.prefill)
         self.decode = DecodeLeg(self, pair.decode)
         self._merge: Together | None = None
+        self._is_in_turn = False
 
     async def hand_over(self, handover: Handover, *, may_be_given_back: bool) -> None:
         """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
@@ -64,7 +78,7 @@ class PairRun:
 
     async def _in_turn(self, handover: InTurn) -> None:
         prefill, decode = self.prefill, self.decode
-        prefill.collects = True
+        self._is_in_turn = prefill.collects = True
         await prefill.connect()
         prefill.send(handover.prefill_body)
         await self._decided(prefilled=True)
@@ -122,7 +136,7 @@ class PairRun:
         """The prefill worker has given its whole answer."""
         if self._merge is not None and self._merge.merge is not None:
             self.decode.go_on(self._merge.merge(self.prefill.answer))
-        else:
+        elif self._is_in_turn:
             self.exchange.wake()
 
     # The end.
@@ -148,4 +162,5 @@ class PairRun:
             return CLIENT_CLOSED_REQUEST
         if failure is not None and failure.side == "prefill":
             return status_of(failure.event)
-        return self.prefill.status
+        # Cancelled in the middle of a good answer, it did not end by itself.
+        return self.prefill.status if self.prefill.status >= 300 else 0

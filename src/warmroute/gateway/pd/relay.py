@@ -37,6 +37,10 @@ async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
     if reason is not None:
         gateway.metrics.pd_decode_alone(reason)
         return await serve_from(decode, exchange, prompt, gateway)
+    await _try_pairs(request, exchange, prompt, gateway)
+
+
+async def _try_pairs(request: Request, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     tried = Tried()
     while True:
         pairs = gateway.fleet.pairs(prompt.model)
@@ -57,9 +61,7 @@ async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
         if given_back is None:
             return
         request = given_back
-        tried.give_backs += 1
-        if gateway.pd.avoids_who_gave_back:
-            tried.add("decode", pair.decode.worker)
+        tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
 
 
 def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
@@ -128,6 +130,8 @@ async def _is_reachable(worker: Worker, gateway: Gateway) -> bool:
 
 async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tried: Tried, gateway: Gateway) -> None:
     """No pair is left: a decode worker alone, else the last answer of an engine, else what the last leg failed with."""
+    if exchange.client_gone:
+        raise asyncio.CancelledError
     if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
         return
     if tried.answer is not None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request, Reschedule, StreamWatch
-from warmroute.gateway.headers import ResponseHead
+from warmroute.gateway.headers import ResponseHead, is_compressed, is_json
 from warmroute.gateway.pd.filters import NOTHING, Passed
+
+
+def watched(head: ResponseHead, reschedule: Reschedule) -> WatchedAnswer | None:
+    """The watch for the answer with this head; None when it passes as it is."""
+    if is_compressed(head) or not (head.event_stream or is_json(head)):
+        return None
+    return WatchedAnswer(reschedule, head)
 
 
 class WatchedAnswer:
     """Passes an answer on as it is, once it is known to be one. Else `next_request` is what another pair shall get."""
 
-    __slots__ = ("_head", "_held", "_passing", "_reschedule", "_watch", "next_request")
+    __slots__ = ("_head", "_held", "_reschedule", "_watch", "is_passing", "next_request")
 
     def __init__(self, reschedule: Reschedule, head: ResponseHead) -> None:
         self.next_request: Request | None = None
@@ -18,16 +25,16 @@ class WatchedAnswer:
         self._watch: StreamWatch | None = reschedule.stream() if head.event_stream else None
         self._head: ResponseHead | None = head
         self._held = bytearray()
-        self._passing = False
+        self.is_passing = False
 
     def received(self, head: ResponseHead | None, body: bytes, complete: bool) -> Passed:
         """Nothing while it is in doubt; then everything, and all that follows."""
-        if self._passing:
+        if self.is_passing:
             return head, body
         self._held += body
         if self._is_in_doubt(body, complete):
             return NOTHING
-        self._passing = True
+        self.is_passing = True
         head, self._head = self._head, None
         held, self._held = bytes(self._held), bytearray()
         return head, held

@@ -39,3 +39,9 @@ class Tried:
             self.is_answered = self.is_answered or prefill_reachable
         else:
             self.error = cause
+
+    def gave_back(self, decode: Worker, *, avoid: bool) -> None:
+        """The engines gave the request back; with `avoid` this decode worker is not asked again."""
+        self.give_backs += 1
+        if avoid:
+            self.add("decode", decode)

@@ -1,0 +1,173 @@
+"""One leg of a pair: the sink of one connection. Callbacks judge what comes, and move it.
+
+A leg that was sent on a kept connection which had died unnoticed `is_lost`: it is sent once more, on a new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from warmroute.engines.dialect import MAX_HELD_BYTES
+from warmroute.gateway.errors import ConnectFailed, ConnectionLost, UpstreamError
+from warmroute.gateway.headers import ResponseHead
+from warmroute.gateway.pd.failure import HeldAnswer
+from warmroute.gateway.pd.verdict import Side, Verdict, judge
+from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.scheduling.lease import Lease
+
+if TYPE_CHECKING:
+    from warmroute.gateway.pd.pair_run import PairRun
+
+
+class Leg:
+    """What both legs have in common. The lease is its own; the pair's run gives it back in the end."""
+
+    side: ClassVar[Side]
+
+    def __init__(self, run: PairRun, lease: Lease) -> None:
+        self.lease = lease
+        self.status = 0
+        self.is_lost = False
+        self._run: PairRun | None = run
+        self._exchange = run.exchange
+        self._connections = run.gateway.upstream.of(lease.worker)
+        self._connection: UpstreamConnection | None = None
+        self._is_kept = False
+        self._is_cancelled = False
+        self._request: tuple[bytes, bytes] | None = None
+        self._verdict = Verdict.ACCEPT
+        self._head: ResponseHead | None = None
+        self._held = bytearray()
+
+    # There.
+
+    async def connect(self) -> None:
+        """Take a kept connection, or open one. LegFailed when that fails."""
+        self._connection = self._connections.take_idle()
+        self._is_kept = self._connection is not None
+        if self._connection is None:
+            await self._connect()
+
+    def send(self, body: bytes) -> None:
+        """Send the request on the connection that was opened."""
+        head = self._exchange.head_for(self._connections.address, len(body))
+        self._request = (self._head_to_send(head), body)
+        self._transmit()
+
+    async def send_again(self) -> None:
+        """Send what was lost on a new connection."""
+        self.is_lost = False
+        await self._connect()
+        self._transmit()
+
+    def cancel(self) -> None:
+        """End what is under way, for good; nothing more is heard of it."""
+        self.is_lost = False
+        self._is_cancelled = True
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._request is None:
+            self._connections.put_back(connection)
+        else:
+            connection.abort()
+
+    def detach(self) -> None:
+        """The pair's run is over."""
+        self._run = None
+
+    async def _connect(self) -> None:
+        try:
+            self._connection = await self._connections.connect()
+        except ConnectFailed as error:
+            if self._run is not None and not self._is_cancelled:
+                raise self._run.fail(self, error) from error
+
+    def _transmit(self) -> None:
+        connection, request = self._connection, self._request
+        if connection is None or request is None:
+            return
+        if self._is_cancelled or self._exchange.client_gone:
+            # The other leg has decided it while this one was connecting: no engine shall begin with it.
+            self._request = None
+            self.cancel()
+        elif connection.is_closed:
+            self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
+        else:
+            connection.send(*request, self)
+
+    def _head_to_send(self, head: bytes) -> bytes:
+        return head
+
+    # And back.
+
+    def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
+        """What one read from the worker brought."""
+        if complete:
+            self._connection = None
+        if self._exchange.client_gone:
+            return
+        if head is not None:
+            self.status = head.status
+            self._head = head
+            self._verdict = judge(self.side, head.status, client_has_bytes=self._exchange.started)
+            if self._run is not None and self._verdict in (Verdict.PASS, Verdict.REPLACE):
+                self._run.cancel_other(self)
+        if self._verdict is Verdict.ACCEPT:
+            self._accept(body, complete)
+        elif self._verdict is Verdict.REPLACE:
+            self._hold(body, complete)
+        elif self._verdict is Verdict.PASS:
+            self._refuse(body, complete)
+        elif complete:
+            self._too_late(f"answered {self.status}", self.status)
+
+    def response_failed(self, error: UpstreamError) -> None:
+        """The connection has failed."""
+        self._connection = None
+        if self._exchange.client_gone:
+            return
+        if self._run is None or self._exchange.started:
+            self._broken(error)
+        elif self._is_kept and isinstance(error, ConnectionLost) and not error.response_seen:
+            self._is_kept = False
+            self.is_lost = True
+            self._exchange.wake()
+        else:
+            self._run.fail(self, error)
+
+    def _accept(self, body: bytes, complete: bool) -> None:
+        raise NotImplementedError
+
+    def _broken(self, error: UpstreamError) -> None:
+        raise NotImplementedError
+
+    def _too_late(self, what: str, status: int) -> None:
+        raise NotImplementedError
+
+    def _refuse(self, body: bytes, complete: bool) -> None:
+        self._pass_on(body, complete)
+
+    def _hold(self, body: bytes, complete: bool) -> None:
+        """Keep an answer back until it is whole. One that is too long to be kept is the client's."""
+        self._held += body
+        if complete:
+            self._held_back()
+        elif len(self._held) > MAX_HELD_BYTES:
+            self._pass_on(b"", False)
+
+    def _held_back(self) -> None:
+        run, head = self._run, self._head
+        if run is not None and head is not None:
+            run.fail(self, HeldAnswer(head, bytes(self._held), run.router_lines))
+
+    def _pass_on(self, body: bytes, complete: bool) -> None:
+        """What is held, what came now and all that follows is the client's, as it is."""
+        if self._run is None:
+            return
+        connection, self._connection = self._connection, None
+        self._exchange.attach(connection, self._run.router_lines)
+        if connection is not None:
+            connection.hand_to(self._exchange)
+        head, self._head = self._head, None
+        self._exchange.response_received(head, bytes(self._held) + body if self._held else body, complete)
