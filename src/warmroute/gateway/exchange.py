@@ -146,8 +146,8 @@ class Exchange:
         self._connection = connection
         if self.client.write_paused:
             connection.pause_reading()
-        connection.send(head, self.body, self)
         try:
+            connection.send(head, self.body, self)
             await suspended()
         finally:
             if self._connection is not None:

@@ -57,6 +57,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._own_cors = own_cors
         self._sink: Sink | None = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._counted = False
         self._pieces: list[bytes] = []
         # Bound to the list itself, a piece of body costs no Python frame.
         self.on_body = self._pieces.append
@@ -77,7 +78,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._fault = ""
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
-        """Send a request; the response goes to `sink`."""
+        """Send a request; the response goes to `sink`. ConnectionLost when the worker has closed meanwhile."""
+        if self._parser is None:
+            raise ConnectionLost("connection closed before the request was sent", self.worker_url)
         self._sink = sink
         if len(body) <= _JOINED_BYTES:
             self._transport.write(head + body)
@@ -86,9 +89,14 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(body)
 
     def abort(self) -> None:
-        """Close at once, whatever is under way; the sink hears no more."""
+        """Close at once, whatever is under way; the sink hears no more.
+
+        A connection that is not open yet, or was never delivered, may be closed by the loop without a word.
+        """
         self._sink = None
-        self._transport.abort()
+        self._uncount()
+        if self._transport is not None:
+            self._transport.abort()
 
     def pause_reading(self) -> None:
         """Let the worker wait; idempotent."""
@@ -102,6 +110,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._counted = True
         self._owner.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +168,12 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended(exc)
         self._parser = None
-        self._owner.connection_ended(self)
+        self._uncount()
+
+    def _uncount(self) -> None:
+        if self._counted:
+            self._counted = False
+            self._owner.connection_ended(self)
 
     def _ended(self, exc: Exception | None = None) -> None:
         """No more bytes will come. That completes a body without a declared end, and breaks any other response."""
