@@ -172,6 +172,7 @@ edits = st.lists(st.tuples(st.integers(0, 150), st.binary(max_size=3), st.intege
 
 
 @given(responses, edits, st.lists(st.integers(0, 200), max_size=5))
+@example(CHUNKED, [(35, b"", 2)], [])
 @example(OK, [(0, b"GARBAGE", 0)], [])
 def test_damaged_and_cut_responses_end_in_one_way(response, edits, cuts):
     """Complete or failed, once; how the bytes were cut makes no difference."""

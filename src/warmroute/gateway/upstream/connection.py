@@ -213,7 +213,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The header section has ended."""
+        """The header section has ended. ValueError, which ends the parsing, for one that cannot be passed on."""
         if self._complete or self._parser is None:
             return
         status = self._parser.get_status_code()
@@ -221,6 +221,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._interim = True
             if status == 101:
                 self._fault = "it switches protocols unasked"
+                raise ValueError(self._fault)
             return
         self._head_read = True
         self._keep_alive = self._parser.should_keep_alive()
@@ -228,7 +229,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._head = read_response_head(status, self._reason, self._headers, own_cors=self._own_cors)
         except ValueError as error:
             self._fault = str(error)
-            return
+            raise
         self._until_close = self._head.framing is Framing.UNTIL_CLOSE
 
     def on_message_complete(self) -> None:
