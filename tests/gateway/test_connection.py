@@ -150,6 +150,15 @@ def test_a_body_without_a_declared_end_breaks_with_a_reset():
     assert isinstance(heard.error, ConnectionLost)
 
 
+def test_a_connection_that_has_ended_takes_no_request():
+    connection, _, heard = connected()
+    connection.data_received(OK)
+    connection.connection_lost(None)
+    with pytest.raises(ConnectionLost) as error:
+        connection.send(b"again", b"", heard)
+    assert not error.value.response_seen
+
+
 def test_an_aborted_exchange_is_not_told():
     connection, transport, heard = connected()
     connection.data_received(OK[:-1])
@@ -163,6 +172,7 @@ edits = st.lists(st.tuples(st.integers(0, 150), st.binary(max_size=3), st.intege
 
 
 @given(responses, edits, st.lists(st.integers(0, 200), max_size=5))
+@example(CHUNKED, [(35, b"", 2)], [])
 @example(OK, [(0, b"GARBAGE", 0)], [])
 def test_damaged_and_cut_responses_end_in_one_way(response, edits, cuts):
     """Complete or failed, once; how the bytes were cut makes no difference."""

@@ -89,6 +89,21 @@ async def test_an_idle_connection_that_the_worker_ends_is_forgotten():
     await closed(pool)
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_cancellation_at_any_turn_leaves_no_connection(worker, turns):
+    pool = UpstreamPool(10, asyncio.get_running_loop())
+    connecting = asyncio.get_running_loop().create_task(pool.of(worker).connect())
+    for _ in range(turns):
+        await asyncio.sleep(0.0002 if turns > 6 else 0)
+    connecting.cancel()
+    (outcome,) = await asyncio.gather(connecting, return_exceptions=True)
+    if not isinstance(outcome, asyncio.CancelledError):
+        assert pool.open_connections == 1
+        outcome.abort()
+    assert pool.open_connections == 0
+    await closed(pool)
+
+
 async def test_refused_and_silent_addresses(monkeypatch):
     monkeypatch.setattr(pool_module, "CONNECT_TIMEOUT_SECONDS", 0.1)
     pool = UpstreamPool(10, asyncio.get_running_loop())

@@ -99,10 +99,19 @@ async def test_a_worker_that_refuses_is_replaced_and_reported():
         assert [(role, id, status) for _, role, id, status in rig.metrics.requests] == [("mixed", worker.id, 200)]
 
 
-@pytest.mark.parametrize("reset", [False, True])
-async def test_a_worker_that_breaks_off_before_a_byte_is_replaced(reset):
+async def slam(side: WorkerSide) -> None:
+    """A worker that accepts and closes."""
+
+
+async def slam_hard(side: WorkerSide) -> None:
+    """A worker that accepts and resets."""
+    side.reset()
+
+
+@pytest.mark.parametrize("script", [breaking(), breaking(reset=True), slam, slam_hard])
+async def test_a_worker_that_breaks_off_before_a_byte_is_replaced(script):
     async with running_gateway() as rig:
-        await rig.worker(breaking(reset=reset))
+        await rig.worker(script)
         worker = await rig.worker(answer_ok)
         head, _ = await rig.exchange(post())
         assert b"X-Router-Worker-URL: %b\r\n" % worker.url.encode() in head

@@ -45,37 +45,25 @@ class ClientConnection(Protocol):
 class Exchange:
     """A request, read as far as it has come, and the state of its answer."""
 
-    __slots__ = (
-        "_body_seen",
-        "_chunked",
-        "_connection",
-        "_event_stream",
-        "_extra_headers",
-        "_failure",
-        "_finished",
-        "_loop",
-        "_metrics",
-        "_router_lines",
-        "_tail",
-        "_until_close",
-        "body_complete",
-        "body_pieces",
-        "body_size",
-        "client",
-        "client_gone",
-        "complete_at",
-        "head",
-        "http_1_0",
-        "keep_alive",
-        "kind",
-        "lease",
-        "refusal",
-        "request_id",
-        "started",
-        "status",
-        "target",
-        "task",
-    )
+    # How every exchange begins. As defaults of the class they cost nothing until they change.
+    body_size = 0
+    body_complete = False
+    complete_at = 0.0
+    refusal: GatewayError | None = None
+    lease: Lease | PairLease | None = None
+    task: Driver | None = None
+    client_gone = False
+    started = False
+    status = 0
+    _finished = False
+    _connection: UpstreamConnection | None = None
+    _failure: UpstreamError | None = None
+    _router_lines = b""
+    _body_seen = False
+    _chunked = False
+    _until_close = False
+    _event_stream = False
+    _tail = b""
 
     def __init__(
         self,
@@ -98,27 +86,9 @@ class Exchange:
         self.keep_alive = keep_alive
         self.http_1_0 = http_1_0
         self.body_pieces: list[bytes] = []
-        self.body_size = 0
-        self.body_complete = False
-        self.complete_at = 0.0
-        self.refusal: GatewayError | None = None
-        self.lease: Lease | PairLease | None = None
-        self.task: Driver | None = None
-        self.client_gone = False
-        self.started = False
-        self.status = 0
         self._extra_headers = extra_headers
-        self._finished = False
-        self._connection: UpstreamConnection | None = None
-        self._failure: UpstreamError | None = None
         self._metrics = metrics
         self._loop = client.loop
-        self._router_lines = b""
-        self._body_seen = False
-        self._chunked = False
-        self._until_close = False
-        self._event_stream = False
-        self._tail = b""
 
     @property
     def body(self) -> bytes:
@@ -156,8 +126,8 @@ class Exchange:
             connection.abort()
             raise asyncio.CancelledError
         self.attach(connection, router_lines)
-        connection.send(head, self.body, self)
         try:
+            connection.send(head, self.body, self)
             await suspended()
         finally:
             if self._connection is not None:

@@ -140,13 +140,14 @@ class TurnTaking(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        self._next_turn()
+        if not self.transport.is_closing():
+            self._next_turn()
+        else:
+            self._current = None
 
     def _next_turn(self) -> None:
         self._current = None
         self._last_activity = self.loop.time()
-        if self.transport.is_closing():
-            return
         if self._waiting:
             self._current, app = self._waiting.popleft()
             self._start(self._current, app)
@@ -157,7 +158,7 @@ class TurnTaking(HttpToolsProtocol):
             held = bytes(self._held)
             self._held.clear()
             self._feed(held)
-        if not self._held:
+        if self.flow.read_paused and not self._held:
             self.flow.resume_reading()
 
     # The client leaves, or has to.

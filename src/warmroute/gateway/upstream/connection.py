@@ -57,6 +57,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._own_cors = own_cors
         self._sink: Sink | None = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._counted = False
         self._pieces: list[bytes] = []
         # Bound to the list itself, a piece of body costs no Python frame.
         self.on_body = self._pieces.append
@@ -77,7 +78,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._fault = ""
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
-        """Send a request; the response goes to `sink`."""
+        """Send a request; the response goes to `sink`. ConnectionLost when the worker has closed meanwhile."""
+        if self._parser is None:
+            raise ConnectionLost("connection closed before the request was sent", self.worker_url)
         self._sink = sink
         if len(body) <= _JOINED_BYTES:
             self._transport.write(head + body)
@@ -95,9 +98,14 @@ class UpstreamConnection(asyncio.Protocol):
         self._sink = sink
 
     def abort(self) -> None:
-        """Close at once, whatever is under way; the sink hears no more."""
+        """Close at once, whatever is under way; the sink hears no more.
+
+        A connection that is not open yet, or was never delivered, may be closed by the loop without a word.
+        """
         self._sink = None
-        self._transport.abort()
+        self._uncount()
+        if self._transport is not None:
+            self._transport.abort()
 
     def pause_reading(self) -> None:
         """Let the worker wait; idempotent."""
@@ -111,6 +119,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._counted = True
         self._owner.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -168,7 +177,12 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended(exc)
         self._parser = None
-        self._owner.connection_ended(self)
+        self._uncount()
+
+    def _uncount(self) -> None:
+        if self._counted:
+            self._counted = False
+            self._owner.connection_ended(self)
 
     def _ended(self, exc: Exception | None = None) -> None:
         """No more bytes will come. That completes a body without a declared end, and breaks any other response."""
@@ -208,7 +222,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The header section has ended."""
+        """The header section has ended. ValueError, which ends the parsing, for one that cannot be passed on."""
         if self._complete or self._parser is None:
             return
         status = self._parser.get_status_code()
@@ -216,6 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._interim = True
             if status == 101:
                 self._fault = "it switches protocols unasked"
+                raise ValueError(self._fault)
             return
         self._head_read = True
         self._keep_alive = self._parser.should_keep_alive()
@@ -223,7 +238,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._head = read_response_head(status, self._reason, self._headers, own_cors=self._own_cors)
         except ValueError as error:
             self._fault = str(error)
-            return
+            raise
         self._until_close = self._head.framing is Framing.UNTIL_CLOSE
 
     def on_message_complete(self) -> None:

@@ -58,28 +58,32 @@ class WorkerConnections:
 
     async def connect(self) -> UpstreamConnection:
         """Open a new connection. ConnectFailed when that is refused or takes too long."""
-        return await self._pool.loop.create_task(self._connect())
-
-    async def _connect(self) -> UpstreamConnection:
-        address, url = self.address, self.worker.url
+        connection = UpstreamConnection(self, self.worker.url, own_cors=self._pool.own_cors)
+        connected = False
         self._connecting += 1
         try:
+            await self._pool.loop.create_task(self._open(connection))
+            connected = True
+            return connection
+        finally:
+            self._connecting -= 1
+            self._pool.watch()
+            if not connected:
+                # A cancellation may come between the connection and its delivery; nobody else would count it out.
+                connection.abort()
+
+    async def _open(self, connection: UpstreamConnection) -> None:
+        address, url = self.address, self.worker.url
+        try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, connection = await self._pool.loop.create_connection(
-                    lambda: UpstreamConnection(self, url, own_cors=self._pool.own_cors),
-                    address.host,
-                    address.port,
-                    ssl=address.tls or None,
+                transport, _ = await self._pool.loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=address.tls or None
                 )
+            _keep_alive(transport)
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
         except (OSError, UnicodeError) as error:
             raise ConnectFailed(str(error), url) from error
-        finally:
-            self._connecting -= 1
-            self._pool.watch()
-        _keep_alive(transport)
-        return connection
 
     def connection_opened(self, connection: UpstreamConnection) -> None:
         """Count a connection, until it ends."""
@@ -129,7 +133,6 @@ class UpstreamPool:
             self._timer = self.loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
 
     def _sweep(self) -> None:
-        self._timer = None
         now = self.now()
         oldest: list[float] = []
         for worker, connections in list(self._workers.items()):
@@ -139,7 +142,8 @@ class UpstreamPool:
                 oldest.append(connections.idle.oldest)
             elif connections.unused:
                 del self._workers[worker]
-        if oldest:
+        self._timer = None
+        if oldest and not self.closed:
             delay = max(min(oldest) + self.idle_timeout - now, _SHORTEST_SWEEP_SECONDS)
             self._timer = self.loop.call_later(delay, self._sweep)
 
