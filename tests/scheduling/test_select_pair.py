@@ -28,7 +28,7 @@ def pairs_of(edges: Edges, near: set[tuple[Worker, Worker]] = frozenset(), why: 
         pool_of([worker for worker, partners in edges.items() if partners], "prefill"),
         pool_of(decode, "decode"),
         {worker: pool_of(partners, "decode") for worker, partners in edges.items()},
-        lambda prefill, decode: (prefill, decode) in near,
+        lambda prefill: frozenset(decode for decode in edges[prefill] if (prefill, decode) in near),
         why,
     )
 

@@ -6,7 +6,7 @@ but their addresses. Of addresses, a dialect may ask one thing only: whether bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from operator import attrgetter
@@ -51,7 +51,7 @@ def pair_up(prefills: Sequence[Member], decodes: Sequence[Member]) -> PairPool:
         prefill=Pool("prefill", [member.worker.candidate for member in prefills if member.worker in compatible]),
         decode=Pool("decode", [member.worker.candidate for member in decodes]),
         compatible=compatible,
-        near=_nearness(prefills, decodes),
+        near=_nearness(prefills, decodes, compatible),
         why_none="" if compatible else _reasons(prefills, decodes),
     )
 
@@ -85,21 +85,29 @@ def _verdicts(prefill: Member, decodes: Iterable[Member], same_host: bool) -> tu
     return tuple(why_not(prefill, decode, replace(decode.peer, host=host)) is None for decode in decodes)
 
 
-def _nearness(prefills: Iterable[Member], decodes: Iterable[Member]) -> Callable[[Worker, Worker], bool]:
-    """Whether a pair is to be preferred among equals; for each prefill worker worked out when it is first asked for."""
+def _nearness(
+    prefills: Iterable[Member], decodes: Iterable[Member], compatible: Mapping[Worker, Pool]
+) -> Callable[[Worker], frozenset[Worker]]:
+    """Whom a prefill worker is near to, worked out when it is first asked for: some of those on its own host."""
+    by_host: dict[str, list[Member]] = {}
+    for member in decodes:
+        by_host.setdefault(member.peer.host, []).append(member)
     by_worker = {member.worker: (member.dialect, member.peer) for member in prefills}
-    peers = {member.worker: member.peer for member in decodes}
     known: dict[Worker, frozenset[Worker]] = {}
 
-    def is_near(prefill: Worker, decode: Worker) -> bool:
-        near = known.get(prefill)
-        if near is None:
+    def near(prefill: Worker) -> frozenset[Worker]:
+        found = known.get(prefill)
+        if found is None:
             dialect, peer = by_worker[prefill]
-            found = (worker for worker, other in peers.items() if dialect and dialect.is_near(peer, other))
-            near = known[prefill] = frozenset(found)
-        return decode in near
+            pool = compatible.get(prefill)
+            found = known[prefill] = frozenset(
+                member.worker
+                for member in by_host.get(peer.host, ())
+                if dialect and pool and member.worker.candidate in pool.members and dialect.is_near(peer, member.peer)
+            )
+        return found
 
-    return is_near
+    return near
 
 
 def _reasons(prefills: Sequence[Member], decodes: Sequence[Member]) -> str:

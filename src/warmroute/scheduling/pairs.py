@@ -12,22 +12,23 @@ from warmroute.scheduling.worker import Pool, Worker
 _NOBODY = Pool("decode")
 
 
-def _never(prefill: Worker, decode: Worker) -> bool:
-    return False
+def _none_near(prefill: Worker) -> frozenset[Worker]:
+    return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class PairPool:
     """The routable pairs for one model. Rebuilt when the fleet changes.
 
-    `prefill` holds only workers that have a `compatible` decode worker, `decode` all that are routable. `near` says
-    which pairs are preferred among equals. `why_none` tells an operator why there is no pair at all.
+    `prefill` holds only workers that have a `compatible` decode worker, `decode` all that are routable. `near` gives
+    those compatible decode workers of a prefill worker that are preferred among equals. `why_none` tells an operator
+    why there is no pair at all.
     """
 
     prefill: Pool = field(default=Pool("prefill"))
     decode: Pool = field(default=_NOBODY)
     compatible: Mapping[Worker, Pool] = field(default_factory=dict)
-    near: Callable[[Worker, Worker], bool] = _never
+    near: Callable[[Worker], frozenset[Worker]] = _none_near
     why_none: str = ""
 
     def decode_for(self, prefill: Worker) -> Pool:

@@ -71,21 +71,22 @@ class Scheduler:
         Among rows that show a policy the same figures, near pairs are preferred (not with a policy that takes turns).
         Raises NoPair if no pair is left, PolicyError if a policy fails; nothing is counted then.
         """
-        prefill_rows = [
-            row
-            for row in _left(pairs.prefill.candidates, excluding_prefill)
-            if _left(pairs.decode_for(row.worker).candidates, excluding_decode)
-        ]
+        prefill_rows = _left(pairs.prefill.candidates, excluding_prefill)
+        if excluding_decode:
+            prefill_rows = [
+                row for row in prefill_rows if _left(pairs.decode_for(row.worker).candidates, excluding_decode)
+            ]
         if not prefill_rows:
             raise NoPair(prompt.model, pairs.why_none)
         matched = self._show_matches(prompt)
         try:
             prefill = self._choose(prefill_rows, prompt, pairs.prefill, excluding_prefill)
-            prefill = self._nearer(prefill, prefill_rows, pairs.prefill, lambda row: _has_near(row, pairs))
+            prefill = self._nearer(prefill, prefill_rows, pairs.prefill, lambda row: bool(pairs.near(row.worker)))
             pool = pairs.decode_for(prefill.worker)
             decode_rows = _left(pool.candidates, excluding_decode)
             decode = self._choose(decode_rows, prompt, pool, excluding_decode)
-            decode = self._nearer(decode, decode_rows, pool, lambda row: pairs.near(prefill.worker, row.worker))
+            if near := pairs.near(prefill.worker):
+                decode = self._nearer(decode, decode_rows, pool, lambda row: row.worker in near)
             chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
         finally:
             _reset(matched)
@@ -117,7 +118,7 @@ class Scheduler:
         if self._takes_turns[pool.role] or is_near(chosen):
             return chosen
         figures = _figures(chosen)
-        equals = [row for row in rows if row is not chosen and _figures(row) == figures and is_near(row)]
+        equals = [row for row in rows if is_near(row) and _figures(row) == figures]
         return self._rng.choice(equals) if equals else chosen
 
     def forget(self, worker: Worker) -> None:
@@ -139,10 +140,6 @@ class Scheduler:
 
 def _left(rows: Sequence[Candidate], excluding: Collection[Worker]) -> Sequence[Candidate]:
     return [row for row in rows if row.worker not in excluding] if excluding else rows
-
-
-def _has_near(prefill: Candidate, pairs: PairPool) -> bool:
-    return any(pairs.near(prefill.worker, row.worker) for row in pairs.decode_for(prefill.worker).candidates)
 
 
 def _figures(row: Candidate) -> tuple[int, int, int, int, EngineReport | None]:
