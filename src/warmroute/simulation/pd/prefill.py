@@ -12,12 +12,10 @@ from warmroute.simulation.api_errors import ApiError
 from warmroute.simulation.api_request import GenerationRequest
 from warmroute.simulation.driver import Driver
 from warmroute.simulation.generation import Generation
-from warmroute.simulation.job import Job
 from warmroute.simulation.pd.counts import KvCounts
 from warmroute.simulation.pd.holdings import Holdings
 from warmroute.simulation.pd.ledger import KeyTaken, Kv, State
 from warmroute.simulation.pd.plans import Fields, PrefillPlan, Wire, seal_of
-from warmroute.simulation.pd.vllm import PARAMS
 from warmroute.simulation.turn import AloneTurn, Turn
 
 
@@ -91,15 +89,13 @@ class _PrefillTurn:
                 self.part.driver.let_go(job)
                 self.part.holdings.withdraw(key)
                 continue
-            self.part.holdings.offer(key, self._kv(key, job, members), partial(self.part.driver.let_go, job))
+            seal = self.plan.seal
+            if self.plan.handle is not None:
+                members = self.plan.handle(job, key)
+                seal = seal_of(members)
+            kv = Kv(job.context_hash, job.context_tokens, seal)
+            self.part.holdings.offer(key, kv, partial(self.part.driver.let_go, job))
         return members
-
-    def _kv(self, key: str, job: Job, members: dict[str, Any]) -> Kv:
-        seal = self.plan.seal
-        if self.plan.handle is not None:
-            members[PARAMS] = self.plan.handle(job, key)
-            seal = seal_of(members[PARAMS])
-        return Kv(job.context_hash, job.context_tokens, seal)
 
     async def _all_sent(self) -> None:
         for key in self.plan.keys:

@@ -55,7 +55,7 @@ class VllmWire:
     def _handle(self, job: Job, key: str) -> dict[str, Any]:
         engine_id, _, request_id = key.partition("/")
         blocks = -(-job.context_tokens // self._identity.settings.block_size)
-        return {
+        params = {
             "do_remote_prefill": True,
             "do_remote_decode": False,
             "remote_engine_id": engine_id,
@@ -68,6 +68,7 @@ class VllmWire:
             "transfer_mode": "pull",
             "tp_size": self._identity.settings.tp_size,
         }
+        return {PARAMS: params}
 
     def decode(self, fields: Fields, request: GenerationRequest) -> DecodePlan | None:
         """With `do_remote_prefill`, a whole handle."""
@@ -77,13 +78,13 @@ class VllmWire:
         if params.get("do_remote_decode"):
             raise ApiError("This is a decode engine: it cannot do_remote_decode.", param=PARAMS)
         for name, kind in _HANDLE_TYPES.items():
-            if not isinstance(params.get(name), kind):
+            if type(params.get(name)) is not kind:
                 raise ApiError(f"`{name}` is missing in the handle, or of another type.", param=PARAMS)
         source = KvSource(
             params["remote_host"],
             params["remote_port"],
             f"{params['remote_engine_id']}/{params['remote_request_id']}",
-            seal_of(params),
+            seal_of({PARAMS: params}),
             early=False,
         )
         return DecodePlan((source,), with_word=False, may_recompute=True)
