@@ -33,7 +33,8 @@ class Identity:
 class PrefillPlan:
     """Prefill for decode engines. One key for each prompt; `seal` is what their decode engine must have been told too.
 
-    `handle` makes members for the answer, which are then the seal. Without it the request is cut to one token. `answers_when_sent`: the answer waits until the KV cache was fetched.
+    `handle` makes members for the answer, which are then the seal. Without it the request is cut to one token.
+    `answers_when_sent`: the answer waits until the KV cache was fetched.
     """
 
     keys: tuple[str, ...]
