@@ -54,12 +54,16 @@ class DemoPlan:
 
 
 def pd_plan() -> DemoPlan:
-    """Two prefill and two decode engines. With half of the users on each, the prefill engines' caches just suffice."""
+    """Two prefill and two decode engines.
+
+    With half of the tenants on each, the caches of the prefill engines nearly suffice; with all of them they do not.
+    """
     return DemoPlan(
         role="prefill",
         engines={"prefill": 2, "decode": 2},
+        load=SyntheticLoad(sessions=72, tenants=12),
         engine=EngineSettings(
-            dialect="vllm", cache_tokens=24_000, timing=Timing(prefill_speed=12_000, decode_speed=120)
+            dialect="vllm", cache_tokens=24_000, timing=Timing(prefill_speed=8_000, decode_speed=120)
         ),
     )
 
