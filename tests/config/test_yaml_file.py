@@ -1,5 +1,6 @@
 """YAML is read strictly, and an error is one line that names file and line."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,9 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
         ("a: !!python/object:os.system {}\n", "x.yaml:1: could not determine a constructor"),
         ("? [1]\n: 2\n? {}\n: 3\n", "x.yaml:1: found unhashable key"),
         (b"a: \xff\xfe\n", "x.yaml: not valid YAML"),
-        ("[" * 600, "x.yaml: not valid YAML"),
+        ("[" * 600, "x.yaml:1: nested more than 100 levels deep"),
+        ("".join(" " * depth + "a:\n" for depth in range(600)), "x.yaml:100: nested more than 100 levels deep"),
+        ("- " * 600, "x.yaml:1: nested more than 100 levels deep"),
         ("a: 2020-99-99\n", "x.yaml: not valid YAML"),
     ],
 )
@@ -49,3 +52,30 @@ def test_errors_are_one_line(tmp_path: Path, text: str | bytes, message: str) ->
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(YamlError, match=r"nowhere\.yaml: cannot be read \(No such file"):
         read_yaml(tmp_path / "nowhere.yaml")
+
+
+def test_a_hundred_levels_are_read(tmp_path: Path) -> None:
+    value = read_yaml(write(tmp_path, "[" * 99 + "1" + "]" * 99))
+    for _ in range(99):
+        (value,) = value
+    assert value == 1
+
+
+def test_deep_nesting_is_refused_before_it_takes_time(tmp_path: Path) -> None:
+    path = write(tmp_path, "[" * 100_000)
+    began = time.process_time()
+    with pytest.raises(YamlError, match="nested more than 100 levels deep"):
+        read_yaml(path)
+    assert time.process_time() - began < 0.5  # PyYAML alone takes three seconds
+
+
+def test_a_mapping_may_take_over_the_keys_of_another(tmp_path: Path) -> None:
+    value = read_yaml(write(tmp_path, "- &a {x: 1, y: 2}\n- {<<: *a, y: 3}\n- {<<: [*a], x: 4}\n"))
+    assert value == [{"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 4, "y": 2}]
+
+
+def test_lists_give_their_items_with_lines(tmp_path: Path) -> None:
+    root = read_tree(write(tmp_path, "- {a: 1}\n\n- b\n"))
+    assert root is not None
+    assert root.is_list
+    assert [(item.line, item.value()) for item in root.items()] == [(1, {"a": 1}), (3, "b")]

@@ -1,4 +1,8 @@
-"""YAML files read strictly: a key that comes twice is an error, and every key knows its line."""
+"""YAML files read strictly: a key that comes twice is an error, and every key knows its line.
+
+How deep a file may nest is limited: PyYAML's scanner takes seconds for some thousand brackets, its composer
+recurses.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+MAX_DEPTH = 100
+_MERGE = "tag:yaml.org,2002:merge"
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
 class YamlError(ValueError):
@@ -36,6 +44,21 @@ class Node:
         """Whether it has entries."""
         return isinstance(self._node, yaml.MappingNode)
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it has items."""
+        return isinstance(self._node, yaml.SequenceNode)
+
+    @property
+    def line(self) -> int:
+        """Where it begins, from 1."""
+        return int(self._node.start_mark.line) + 1
+
+    def items(self) -> Iterator[Node]:
+        """The items of a list, in order."""
+        for item in self._node.value:
+            yield Node(self._path, self._loader, item)
+
     def entries(self) -> Iterator[Entry]:
         """The entries of a mapping, in order; a key that comes twice comes twice."""
         for key, value in self._node.value:
@@ -51,9 +74,27 @@ class Node:
 
 
 class _StrictLoader(yaml.SafeLoader):
+    _depth = 0
+
+    def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            raise yaml.scanner.ScannerError(None, None, _TOO_DEEP, self.get_mark())
+        super().fetch_flow_collection_start(token_class)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self._depth >= MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, _TOO_DEEP, self.get_mark())
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == _MERGE:
+                continue
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} comes twice", key_node.start_mark)
