@@ -104,7 +104,9 @@ def test_a_worker_that_returns_with_open_leases_keeps_its_record(world):
     first = healthy(roster)
     first.worker.load.running_requests = 1
     roster.remove(first, "test")
+    assert first.worker.departed
     assert healthy(roster).worker is first.worker
+    assert not first.worker.departed
 
 
 def test_a_worker_that_returns_without_leases_is_a_new_record(world):
@@ -131,9 +133,11 @@ def test_a_change_of_role_leaves_the_old_record_to_its_leases(world):
     assert member.worker is not old
     assert (member.role, member.running, old.role, old.load.running_requests) == ("decode", 0, "prefill", 1)
     assert world.forgotten == [old]
+    assert (old.departed, member.worker.departed) == (True, False)
     assert (routable(roster, "prefill"), routable(roster, "decode")) == ([], ["a:1"])
     roster.heartbeat(member, instance(role="prefill"))
     assert member.worker is old
+    assert not old.departed
 
 
 def test_a_refusal_counts_only_against_the_members_own_record(world):

@@ -152,6 +152,30 @@ def test_forgetting_a_worker_purges_its_prefixes_and_keeps_its_load():
     assert scheduler.ledger.audit().consistent
 
 
+def test_a_late_lease_on_a_departed_worker_leaves_nothing_behind():
+    """A decision that was made on a pool from before the removal: counted, but neither listed nor learned for ever."""
+    scheduler, worker = make_scheduler(), make_worker()
+    scheduler.select(WARM, pool_of([worker])).release(Outcome.SERVED)
+    worker.departed = True
+    scheduler.forget(worker)
+    lease = scheduler.select(WARM, pool_of([worker]))
+    assert (list(scheduler.ledger.workers()), worker.load.running_requests) == ([worker], 1)
+    assert scheduler.index.tokens(worker) == 0
+    lease.release(Outcome.SERVED)
+    assert list(scheduler.ledger.workers()) == []
+    assert (scheduler.index.tokens(worker), scheduler.index.size_bytes) == (0, 0)
+    assert worker.load.running_requests == 0
+
+
+def test_a_worker_that_has_restarted_is_learned_anew():
+    scheduler, worker = make_scheduler(), make_worker()
+    scheduler.select(WARM, pool_of([worker])).release(Outcome.SERVED)
+    scheduler.forget(worker)
+    scheduler.select(WARM, pool_of([worker])).release(Outcome.SERVED)
+    assert scheduler.index.match(WARM.fingerprint) == {worker: 8}
+    assert list(scheduler.ledger.workers()) == [worker]
+
+
 def test_each_role_has_its_own_policy():
     policies = {"mixed": Spy("m"), "prefill": Spy("p"), "decode": create_policy("request_num", SchedulerConfig())}
     scheduler = make_scheduler()

@@ -59,13 +59,22 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9))
     def remove_worker(self, number: int) -> None:
         worker = self.present.pop(number % len(self.present))
+        worker.departed = True
         self.scheduler.forget(worker)
         self.absent.append(worker)
 
     @precondition(lambda self: self.absent)
     @rule(number=st.integers(0, 9))
     def return_worker(self, number: int) -> None:
-        self.present.append(self.absent.pop(number % len(self.absent)))
+        worker = self.absent.pop(number % len(self.absent))
+        worker.departed = False
+        self.present.append(worker)
+
+    @precondition(lambda self: self.absent)
+    @rule(number=st.integers(0, 9), prompt=PROMPTS)
+    def select_from_an_old_pool(self, number: int, prompt: Prompt) -> None:
+        worker = self.absent[number % len(self.absent)]
+        self.leases.append(self.scheduler.select(prompt, pool_of([worker], worker.role)))
 
     @rule(role=ROLES, prompt=PROMPTS, excluded=st.sets(st.integers(0, 9), max_size=2))
     def select(self, role: Role, prompt: Prompt, excluded: set[int]) -> None:
@@ -111,7 +120,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert ledger.audit().problems == ()
         assert ledger.open_leases == len(self.leases)
         assert ledger.lost_leases == self.lost
-        assert {lease.worker for lease in self.leases} <= set(ledger.workers())
+        holding = {lease.worker for lease in self.leases}
+        assert holding <= set(ledger.workers()) <= holding | set(self.present)
         assert all(worker.candidate.matched_tokens == 0 for worker in self.every)
         check(self.scheduler.index, SMALL_LADDER)
 

@@ -219,13 +219,15 @@ class Roster:
             self._on_change()
 
     def _worker(self, info: InstanceInfo, role: Role) -> Worker:
-        departed = self._departed.get((info.id, role))
-        if departed is not None and departed.load.running_requests:
-            return departed
+        earlier = self._departed.get((info.id, role))
+        if earlier is not None and earlier.load.running_requests:
+            earlier.departed = False
+            return earlier
         return Worker(info.id, info.url, role, self._cache_tokens(None))
 
     def _retire(self, worker: Worker) -> None:
         worker.report = None
+        worker.departed = True
         self._departed[worker.id, worker.role] = worker
         self._forget(worker)
 

@@ -109,7 +109,8 @@ class Ledger:
         entry = Entry(next(self._serials), worker, prefill_tokens, prompt.tokens)
         self._entries[entry.serial] = entry
         self._open_by_role[entry.role] += 1
-        self._workers[worker] = None
+        if not worker.departed:
+            self._workers[worker] = None
         return Lease(self, entry, prompt, matched_tokens, policy, index, opened_at)
 
     def close(self, entry: Entry) -> None:

@@ -106,7 +106,7 @@ class Scheduler:
         policy = self._names[worker.role]
         # The decode half of a pair gets its prompt prefilled elsewhere.
         prefills = not (is_half and worker.role == "decode")
-        if not prompt.fingerprint:
+        if not prompt.fingerprint or worker.departed:
             return self.ledger.open(worker, prompt, matched_tokens, policy, prefills=prefills)
         lease = self.ledger.open(worker, prompt, matched_tokens, policy, self.index, prefills=prefills)
         self.index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
