@@ -464,3 +464,35 @@ async def test_an_answer_that_comes_before_the_request_is_read():
         async with asyncio.timeout(1):
             while rig.gateway.upstream_connections:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_has_left_meanwhile_is_not_tried():
+    async with running_gateway() as rig:
+
+        async def script(side: WorkerSide) -> None:
+            await side.request()
+            rig.fleet.workers.remove(gone)
+
+        await rig.worker(script)
+        gone = await rig.worker(answer_ok)
+        left = await rig.worker(answer_ok)
+        head, _ = await rig.exchange(post())
+        assert b"X-Router-Worker-URL: %b\r\n" % left.url.encode() in head
+        await rig.settled()
+        assert gone not in rig.ledger.workers()
+
+
+async def test_a_model_that_has_left_with_its_worker_fails_as_the_worker_did():
+    async with running_gateway(strict_models=True) as rig:
+
+        async def script(side: WorkerSide) -> None:
+            await side.request()
+            rig.fleet.models.clear()
+
+        await rig.worker(script)
+        other = await rig.worker(answer_ok)
+        client = await rig.client()
+        await client.send(post())
+        status, _ = await client.error()
+        assert status == 502
+        assert other not in rig.ledger.workers()

@@ -7,6 +7,7 @@ nothing is sent twice. Every attempt has a lease of its own, which is given back
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from warmroute.gateway.errors import (
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
 
 async def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     """Let a mixed worker answer the exchange."""
-    pool = gateway.fleet.pool("mixed", prompt.model)
-    check_model(prompt.model, pool, gateway)
+
+    def pool() -> Pool:
+        workers = gateway.fleet.pool("mixed", prompt.model)
+        check_model(prompt.model, workers, gateway)
+        return workers
+
     await serve_from(pool, exchange, prompt, gateway)
 
 
 async def serve_from(
-    pool: Pool,
+    pool: Callable[[], Pool],
     exchange: Exchange,
     prompt: Prompt,
     gateway: Gateway,
@@ -44,13 +49,16 @@ async def serve_from(
 ) -> None:
     """Let one worker of the pool answer the exchange, none of those that were `tried`.
 
-    When none is left, raises what the last one failed with, at first `failure`, or NoWorkerAvailable.
+    The pool is asked for before each choice: while a worker was failing, others may have left or come back. When none
+    is left, raises what the last one failed with, at first `failure`, or NoWorkerAvailable.
     """
     while True:
         try:
-            lease = gateway.scheduler.select(prompt, pool, excluding=tried)
+            lease = gateway.scheduler.select(prompt, pool(), excluding=tried)
         except NoWorker:
             raise failure or NoWorkerAvailable() from None
+        except UnknownModel as error:
+            raise failure or error from None
         exchange.lease = lease
         outcome = Outcome.FAILED
         try:

@@ -45,8 +45,9 @@ async def try_cached(pair: PairLease, exchange: Exchange, prompt: Prompt, gatewa
     worker = pair.decode.worker
     pair.release(Outcome.ABORTED)
     gateway.metrics.pd_decode_alone(CACHED)
+    pool = Pool("decode", (worker.candidate,))
     try:
-        await serve_from(Pool("decode", (worker.candidate,)), exchange, prompt, gateway)
+        await serve_from(lambda: pool, exchange, prompt, gateway)
     except UpstreamError as error:
         if exchange.started:
             raise
@@ -59,5 +60,7 @@ async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried
     if all(row.worker in tried.decode for row in pool.candidates):
         return False
     gateway.metrics.pd_decode_alone(NO_PREFILL)
-    await serve_from(pool, exchange, prompt, gateway, tried.decode, tried.error)
+    await serve_from(
+        lambda: gateway.fleet.decode_alone(prompt.model), exchange, prompt, gateway, tried.decode, tried.error
+    )
     return True

@@ -36,7 +36,7 @@ async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
     reason = reason_for_alone(request, decode, gateway)
     if reason is not None:
         gateway.metrics.pd_decode_alone(reason)
-        return await serve_from(decode, exchange, prompt, gateway)
+        return await serve_from(lambda: gateway.fleet.pairs(prompt.model).decode, exchange, prompt, gateway)
     await _try_pairs(request, exchange, prompt, gateway)
 
 
