@@ -115,6 +115,31 @@ def test_surplus_bytes_end_the_connection_but_not_the_response(response, surplus
     assert not heard.free
 
 
+@pytest.mark.parametrize("step", [1, 1000])
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 099 X\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 000 X\r\n\r\nhello",
+        b"HTTP/1.1 150 X\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 103 X\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 199 X\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ],
+)
+def test_no_interim_response_has_a_body(response, step):
+    """What came before the head would reach the client as bytes of an answer that nobody has checked."""
+    connection, transport, heard = connected()
+    feed(connection, transport, response + OK, list(range(0, len(response), step)))
+    assert isinstance(heard.error, BadResponse)
+    assert (heard.head, heard.body, transport.closed) == (None, b"", True)
+
+
+def test_an_empty_body_of_an_interim_response_is_none():
+    connection, _, heard = connected()
+    connection.data_received(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n" + OK)
+    assert (heard.complete, heard.body, heard.free) == (True, b"hello", 1)
+
+
 @pytest.mark.parametrize("late", [b"x", OK])
 def test_bytes_that_come_while_idle_end_the_connection(late):
     connection, transport, heard = connected()

@@ -145,6 +145,22 @@ def read_response_head(
     return ResponseHead(status, reason, b"".join(lines), framing, event_stream and not compressed)
 
 
+def interim_fault(status: int, headers: Iterable[Header]) -> str:
+    """Why a response with a status below 200 cannot be swallowed; empty when it can.
+
+    It has no body (RFC 9110, section 15.2). A parser that believes its fields would take one from what follows.
+    """
+    if status < 100:
+        return f"its status is {status}"
+    if status == 101:
+        return "it switches protocols unasked"
+    for name, value in headers:
+        key = name.lower()
+        if key == b"transfer-encoding" or (key == b"content-length" and value.strip(b"0")):
+            return "an interim response has a body"
+    return ""
+
+
 def is_compressed(head: ResponseHead) -> bool:
     """Whether the body is not what its content type says, but a coding of it."""
     return _CODING_LINE.search(head.forwarded) is not None

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httptools
 
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError
-from warmroute.gateway.headers import Framing, Header, ResponseHead, read_response_head
+from warmroute.gateway.headers import Framing, Header, ResponseHead, interim_fault, read_response_head
 
 MAX_HEAD_BYTES = 256 * 1024
 """How much may come before a response's header section has ended; vLLM and SGLang send a few hundred bytes."""
@@ -228,8 +228,8 @@ class UpstreamConnection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             self._interim = True
-            if status == 101:
-                self._fault = "it switches protocols unasked"
+            self._fault = interim_fault(status, self._headers)
+            if self._fault:
                 raise ValueError(self._fault)
             return
         self._head_read = True
