@@ -1,5 +1,7 @@
 """Exact prompts from a tokenizer, and doing without it."""
 
+import asyncio
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -69,22 +71,40 @@ async def remote():
         status, body = answers.pop(0)
         return web.Response(status=status, body=body)
 
+    async def in_pieces(request: web.Request) -> web.StreamResponse:
+        """The answer as it comes over a network: not in one read."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in answers.pop(0):
+            await response.write(piece)
+            await asyncio.sleep(0.02)
+        return response
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect("/tokenize")
+
     app = web.Application()
     app.router.add_post("/tokenize", tokenize)
+    app.router.add_post("/in-pieces", in_pieces)
+    app.router.add_post("/elsewhere", elsewhere)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(sock_read=0.01)) as session:
         host, port = runner.addresses[0]
-        yield RemoteTokenizer(f"http://{host}:{port}", lambda: session), answers, asked
+
+        def at(path: str = "") -> RemoteTokenizer:
+            return RemoteTokenizer(f"http://{host}:{port}{path}", lambda: session)
+
+        yield at, answers, asked
     await runner.cleanup()
 
 
 async def test_a_remote_tokenizer(remote):
-    tokenizer, answers, asked = remote
+    at, answers, asked = remote
     answers.append((200, b'{"input_ids":[3,1,2],"count":3}'))
-    assert list(await tokenizer.token_ids("hello")) == [3, 1, 2]
+    assert list(await at().token_ids("hello")) == [3, 1, 2]
     assert asked == [{"text": "hello", "prompt": "hello", "message": "hello"}]
 
 
@@ -100,10 +120,66 @@ async def test_a_remote_tokenizer(remote):
     ],
 )
 async def test_a_remote_tokenizer_that_fails(remote, status, body):
-    tokenizer, answers, _ = remote
+    at, answers, _ = remote
     answers.append((status, body))
     with pytest.raises(TokenizerError):
-        await tokenizer.token_ids("hello")
+        await at().token_ids("hello")
+
+
+async def test_an_answer_may_come_in_pieces(remote):
+    at, answers, _ = remote
+    answers.append((b'{"input_ids":[3,', b"1,2]", b"}"))
+    assert list(await at("/in-pieces").token_ids("hello")) == [3, 1, 2]
+
+
+async def test_a_redirect_is_no_answer(remote):
+    at, answers, asked = remote
+    answers.append((200, b'{"input_ids":[1]}'))
+    with pytest.raises(TokenizerError, match="307"):
+        await at("/elsewhere").token_ids("hello")
+    assert asked == []
+
+
+async def test_the_one_deadline_is_the_callers(remote):
+    """The session's own timer would cut off what the configuration allows."""
+    at, answers, _ = remote
+    answers.append((b'{"input_ids":[3,1,2]', b"}"))
+    assert list(await at("/in-pieces").token_ids("hello")) == [3, 1, 2]
+
+
+async def serving(answer: Sequence[bytes]) -> tuple[asyncio.Server, str]:
+    """A tokenizer that answers each connection with these bytes, a write and a while for each."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for part in answer:
+            writer.write(part)
+            await asyncio.sleep(0.01)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_an_answer_in_pieces_is_read_to_its_end():
+    ids = ",".join(map(str, range(1000))).encode()
+    answer = b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"input_ids":['
+    server, url = await serving([answer, ids[:1000], ids[1000:], b"]}"])
+    async with aiohttp.ClientSession() as session:
+        assert list(await RemoteTokenizer(url, lambda: session).token_ids("hello")) == list(range(1000))
+    server.close()
+
+
+async def test_a_redirection_is_not_followed():
+    """It may lead anywhere, and the prompt would be sent there."""
+    target, url = await serving([b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"input_ids":[1]}'])
+    head = b"HTTP/1.1 307 T\r\nContent-Length: 0\r\nLocation: %b/\r\n\r\n" % url.encode()
+    server, here = await serving([head])
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(TokenizerError, match="307"):
+            await RemoteTokenizer(here, lambda: session).token_ids("hello")
+    server.close()
+    target.close()
 
 
 async def test_a_remote_tokenizer_that_is_not_there():

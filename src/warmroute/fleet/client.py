@@ -78,7 +78,7 @@ class EngineClient:
         """Send a body; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
         question = self._session.post(url, data=body, headers=headers, timeout=NO_TIMER, allow_redirects=False)
         async with asyncio.timeout(seconds), question as response:
-            return response.status, await _read(response)
+            return response.status, await read_answer(response)
 
     def explain(self, error: BaseException, seconds: float) -> str:
         """A short reason for people, without the object dumps of the library."""
@@ -91,7 +91,7 @@ class EngineClient:
     async def _page(self, url: str) -> bytes | None:
         try:
             async with asyncio.timeout(self._timeout), self._get(url) as response:
-                return await _read(response) if response.status == 200 else None
+                return await read_answer(response) if response.status == 200 else None
         except REQUEST_ERRORS:
             return None
 
@@ -102,10 +102,11 @@ class EngineClient:
         return self.explain(error, self._timeout)
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def read_answer(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
+    """A body to its end, however many pieces it comes in; what is beyond `limit` bytes is not read."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
+        if len(body) > limit:
             break
-    return bytes(body[:MAX_ANSWER_BYTES])
+    return bytes(body[:limit])

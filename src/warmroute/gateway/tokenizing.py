@@ -16,6 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 import msgspec
 
+from warmroute.fleet.client import NO_TIMER, read_answer
+from warmroute.fleet.client import NO_TIMER, read_answer
 from warmroute.prompts.body import Kind
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
@@ -87,11 +89,13 @@ class RemoteTokenizer:
 
     async def token_ids(self, text: str) -> Sequence[int]:
         """Ask for the ids. TokenizerError for a status from 300 on, another answer, or no ids."""
+        question = {"text": text, "prompt": text, "message": text}
         try:
-            async with self._http().post(self._url, json={"text": text, "prompt": text, "message": text}) as response:
+            # The caller keeps the deadline.
+            async with self._http().post(self._url, json=question, timeout=NO_TIMER, allow_redirects=False) as response:
                 if response.status >= 300:
                     raise TokenizerError(f"the tokenizer answered {response.status}")
-                answer = self._decoder.decode(await response.content.read(_LONGEST_ANSWER))
+                answer = self._decoder.decode(await read_answer(response, _LONGEST_ANSWER))
         except (aiohttp.ClientError, OSError, msgspec.MsgspecError, UnicodeError) as error:
             raise TokenizerError(f"{type(error).__name__}: {error}") from error
         if not answer.input_ids:
