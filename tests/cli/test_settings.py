@@ -210,6 +210,20 @@ def test_keys_that_the_policy_does_not_use_give_one_note(tmp_path: Path) -> None
     assert effective.notes == ("not used by policy power_of_two: scheduler.waiting-weight, scheduler.hit-ratio-weight",)
 
 
+def test_a_variable_that_the_policy_does_not_use_is_named_in_the_note(tmp_path: Path) -> None:
+    path = write(tmp_path, "scheduler: {policy: random, waiting-weight: 2}")
+    effective = effective_config(["--config_path", path], {"WARMROUTE_HIT_RATIO_WEIGHT": "2"})
+    (note,) = [note for note in effective.notes if "not used" in note]
+    assert note == "not used by policy random: scheduler.waiting-weight, WARMROUTE_HIT_RATIO_WEIGHT"
+
+
+def test_an_origin_that_no_browser_sends_is_refused() -> None:
+    (problem,) = problems("--cors-allowed-origins", "foo")
+    assert problem == (
+        "--cors-allowed-origins 'foo' has no host; must be * or scheme://host[:port], as in https://chat.example"
+    )
+
+
 def test_flags_that_the_policy_does_not_use_are_refused() -> None:
     (problem,) = problems("--policy", "random", "--hit-ratio-weight", "2")
     assert problem == (
@@ -278,7 +292,9 @@ def test_every_error_is_told_at_once(tmp_path: Path) -> None:
         "F:1: unknown key server.prot (nearest known: server.port)",
         "unknown environment variable WARMROUTE_PROT (nearest known: WARMROUTE_PORT)",
         "--max-body-bytes must be greater than or equal to 1, not '0'",
-        "F:2: scheduler.policy names an unknown policy nope (nearest known: random)",
+        "F:2: scheduler.policy names an unknown policy nope (known: cache_aware, fd_metrics_score, "
+        "fd_remote_metrics_max_gpu_block, fd_remote_metrics_score, power_of_two, process_tokens, random, "
+        "remote_cache_aware, request_num, round_robin)",
         "--port or server.port is required",
     ]
 

@@ -34,3 +34,13 @@ def test_nearest_finds_the_same_key_in_another_section() -> None:
     assert nearest("server.policy", paths) == "scheduler.policy"
     assert nearest("scheduler.polcy", paths) == "scheduler.policy"
     assert nearest("port", paths) == "server.port"
+
+
+def test_nearest_suggests_nothing_that_is_not_alike() -> None:
+    assert nearest("nosuch", ["bench", "check", "demo", "engine", "serve"]) is None
+    assert (
+        nearest("server.xyzzy", [option.path for option in all_options()]) is None
+    )  # the section alone is no likeness
+    assert nearest("WARMROUTE_XYZZY", [option.variable for option in all_options()]) is None
+    assert nearest("--xyzzy=1", [f"--{option.flag}" for option in all_options()]) is None
+    assert nearest("anything", []) is None

@@ -6,6 +6,7 @@ from warmroute.config.values import (
     comma_list,
     http_url,
     numbered_urls,
+    origins,
     split_number,
     with_numbers,
     worker_url,
@@ -120,3 +121,32 @@ def test_http_url_keeps_good_ones_and_refuses_others() -> None:
     for bad in ("t:8098", "/tokenize", "http://"):
         with pytest.raises(ValueError, match=bad):
             http_url(bad)
+
+
+def test_origins_are_spelled_as_browsers_send_them() -> None:
+    given = ["*", "null", "https://Chat.Example", "http://a:80", "https://a:443", "http://[::1]:3000", "app://x"]
+    expected = ("*", "null", "https://chat.example", "http://a", "https://a", "http://[::1]:3000", "app://x")
+    assert origins(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "foo",
+        "foo:80",
+        "//a",
+        "http://a:0x1",
+        "http://a:",
+        "http://a/",
+        "http://a/x",
+        "http://a?x",
+        "http://a#",
+        "http://u@a",
+        "http://",
+        "a b",
+    ],
+)
+def test_what_no_browser_sends_as_its_origin_is_refused_with_the_right_form(given: str) -> None:
+    with pytest.raises(ValueError, match=r"must be \* or scheme://host\[:port\]") as caught:
+        origins([given])
+    assert repr(given) in str(caught.value)

@@ -20,6 +20,12 @@ def test_anything_else_is_bad_json(body):
         parse_json(body)
 
 
+@pytest.mark.parametrize("body", [b"", b" \r\n"])
+def test_an_empty_body_is_called_so(body):
+    with pytest.raises(BadJsonError, match=r"^the body is empty$"):
+        parse_object(body)
+
+
 @pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"x"', b"true"])
 def test_an_object_is_an_object(body):
     with pytest.raises(BadJsonError, match="expected an object"):

@@ -7,10 +7,11 @@ import pytest
 from warmroute.gateway import errors
 from warmroute.gateway.errors import GatewayError, answer_to
 from warmroute.prompts.body import BadRequest
+from warmroute.prompts.fields import InvalidJson
 
 TABLE = [
     (errors.MalformedRequest("x"), 400, "invalid_request_error", None, "x"),
-    (errors.InvalidBody(BadRequest("Invalid JSON format", None)), 400, "invalid_request_error", None, "Invalid JSON"),
+    (errors.InvalidBody(InvalidJson("x")), 400, "invalid_request_error", "invalid_json", "Invalid JSON format: x."),
     (errors.InvalidBody(BadRequest("Invalid type", "model")), 400, "invalid_request_error", None, "Invalid type"),
     (errors.UnknownModel("m"), 404, "invalid_request_error", "model_not_found", "The model 'm' does not exist"),
     (errors.RequestTimeout("x"), 408, "invalid_request_error", "request_timeout", "x"),

@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 from warmroute.cli.parser import VERSION, UsageError, parse, same_spelling
-from warmroute.config.options import nearest
+from warmroute.config.options import hint
 
 # What `warmroute --help` says of each, without loading any of them.
 COMMANDS = {
@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
 }
 BAD_USAGE = 2
+_COMMANDS_HINT = f" (known: {', '.join(COMMANDS)})"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        print(f"warmroute: unknown command {name} (nearest known: {nearest(name, COMMANDS)})", file=sys.stderr)
+        print(f"warmroute: unknown command {name}{hint(name, COMMANDS) or _COMMANDS_HINT}", file=sys.stderr)
         return BAD_USAGE
     module = import_module(f"{__name__}.{name}")
     try:

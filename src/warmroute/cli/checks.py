@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from warmroute.config.options import nearest
+from warmroute.config.options import hint
 from warmroute.config.sources import Setting, Source
 from warmroute.config.tree import Config
 from warmroute.fleet.errors import InvalidInstance
@@ -85,8 +85,8 @@ def policies(config: Config, settings: Mapping[str, Setting]) -> Found:
         # One setting can stand for several roles.
         if setting is not None and value not in known and (setting.origin, value) not in told:
             told.add((setting.origin, value))
-            nearest_known = nearest(value, known)
-            found.problems.append(f"{setting.label} names an unknown policy {value} (nearest known: {nearest_known})")
+            suggestion = hint(value, known) or f" (known: {', '.join(known)})"
+            found.problems.append(f"{setting.label} names an unknown policy {value}{suggestion}")
     chosen = _policies_in_use(config)
     if not chosen <= set(known):
         return found
@@ -110,7 +110,8 @@ def _unused_options(chosen: set[str], known: Collection[str], settings: Mapping[
         if users and setting.source is Source.FLAG:
             found.problems.append(f"{setting.label} is not used by {_listed(chosen)}; it is for {_listed(users)}")
         elif users:
-            unused.append(option.path)
+            # A key of the file is known by its path; of a variable the path is in no place that one could look at.
+            unused.append(setting.origin if setting.source is Source.ENVIRONMENT else option.path)
     if unused:
         found.notes.append(f"not used by {_listed(chosen)}: {', '.join(unused)}")
 

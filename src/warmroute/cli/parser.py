@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from warmroute import __version__
-from warmroute.config.options import kebab, nearest
+from warmroute.config.options import hint, kebab
 
 VERSION = f"warmroute {__version__}"
 
@@ -54,5 +54,5 @@ def parse(
         args.unknown_arguments = unknown
     elif unknown:
         known = [flag for flag in parser._option_string_actions if flag.startswith("--")]
-        parser.error(f"unknown argument {unknown[0]} (nearest known: {nearest(unknown[0], known)})")
+        parser.error(f"unknown argument {unknown[0]}{hint(unknown[0], known)}")
     return args

@@ -15,6 +15,8 @@ from warmroute.config.tree import Config, FileDefault, FlagAlias, FlagName
 
 ENVIRONMENT_PREFIX = "WARMROUTE_"
 CONFIG_PATH = "config-path"
+SIMILAR = 0.6
+"""From which ratio of difflib on a name is worth suggesting: its own default."""
 
 Kind = Literal["text", "whole number", "number", "true/false", "list"]
 _KINDS: dict[object, Kind] = {str: "text", int: "whole number", float: "number", bool: "true/false", tuple: "list"}
@@ -74,15 +76,31 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name most like `name`; of a dotted name, the likeness of its last part counts as well."""
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, None if none is like it.
 
-    def likeness(candidate: str) -> float:
-        whole = SequenceMatcher(None, name, candidate).ratio()
-        last = SequenceMatcher(None, name.rpartition(".")[2], candidate.rpartition(".")[2]).ratio()
-        return whole + last
+    What all names of a kind begin with (dashes, a variable's prefix) does not count. The last part of a dotted name
+    decides whether it is alike, the section only which of several it is.
+    """
 
-    return max(sorted(known), key=likeness)  # sorted: a tie gives the same answer every time
+    def likeness(candidate: str) -> tuple[float, float]:
+        last = SequenceMatcher(None, _last_part(name), _last_part(candidate)).ratio()
+        return last, last + SequenceMatcher(None, name, candidate).ratio()
+
+    alike = [candidate for candidate in sorted(known) if likeness(candidate)[0] >= SIMILAR]
+    # Sorted, so that a tie gives the same answer every time.
+    return max(alike, key=lambda candidate: likeness(candidate)[1], default=None)
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """What a message about an unknown name ends with: ` (nearest known: ...)`, or nothing."""
+    found = nearest(name, known)
+    return f" (nearest known: {found})" if found else ""
+
+
+def _last_part(name: str) -> str:
+    bare = name.partition("=")[0].removeprefix(ENVIRONMENT_PREFIX).lstrip("-")
+    return bare.rpartition(".")[2].lower()
 
 
 def _section(name: str, field: FieldInfo) -> Section:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from warmroute.config.options import CONFIG_PATH, ENVIRONMENT_PREFIX, Option, kebab, nearest
+from warmroute.config.options import CONFIG_PATH, ENVIRONMENT_PREFIX, Option, hint, kebab
 from warmroute.config.yaml_file import Entry, YamlError, read_tree
 
 
@@ -148,7 +148,7 @@ def _unique(path: str, prefix: str, entries: Iterable[Entry], found: Findings) -
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    return f"{what} {name} (nearest known: {nearest(kebab(name) if '.' in name else name, known)})"
+    return f"{what} {name}{hint(kebab(name) if '.' in name else name, known)}"
 
 
 def _is_empty(value: object) -> bool:

@@ -17,6 +17,7 @@ from warmroute.config.values import (
     lower_case,
     not_supported,
     numbered_urls,
+    origins,
     with_numbers,
     worker_urls,
 )
@@ -46,6 +47,7 @@ class FileDefault:
 
 
 TextList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
+Origins = Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(origins)]
 NumberedUrls = Annotated[tuple[str, ...], BeforeValidator(with_numbers), AfterValidator(numbered_urls)]
 
 
@@ -90,7 +92,7 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
-    cors_allowed_origins: TextList = Field(default=(), description="Origins that browsers may call from; * is any.")
+    cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 
 class TopologyConfig(_Section):

@@ -7,6 +7,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 Value = TypeVar("Value")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def comma_list(value: object) -> object:
@@ -127,6 +128,24 @@ def http_url(text: str) -> str:
         if scheme not in ("http", "https"):
             raise ValueError(f"{text!r} must be a URL such as http://host:port/path")
     return text
+
+
+def origins(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each origin as browsers send it (lower case, no default port); ValueError shows the form. `*` is any origin."""
+    return tuple(text if text in ("*", "null") else _origin(text) for text in texts)
+
+
+def _origin(text: str) -> str:
+    try:
+        parts = _split(text)
+        bare = not (parts.username is not None or parts.path or parts.query or parts.fragment or text[-1] in "/?#:")
+        if not (parts.scheme and bare):
+            raise ValueError("is no origin")
+    except ValueError as error:
+        raise ValueError(f"{text!r} {error}; must be * or scheme://host[:port], as in https://chat.example") from None
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
 
 
 def _is_number(value: object) -> bool:

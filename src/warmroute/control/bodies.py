@@ -33,6 +33,8 @@ async def read_body(request: Request) -> bytes:
 
 def parse_json(body: bytes) -> Any:
     """`body` decoded. Raises BadJsonError, also for what is nested too deeply to be decoded."""
+    if not body.strip():
+        raise BadJsonError("the body is empty")
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, ValueError) as error:

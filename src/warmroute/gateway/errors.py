@@ -56,6 +56,7 @@ class InvalidBody(RequestError):
     def __init__(self, cause: BadRequest) -> None:
         super().__init__(str(cause))
         self.param = cause.param
+        self.code = cause.code
 
 
 class UnknownModel(RequestError):
@@ -139,8 +140,8 @@ def answer_to(error: GatewayError) -> Answer:
     match error:
         case MalformedRequest():
             return _answer(400, text, "invalid_request_error")
-        case InvalidBody(param=param):
-            return _answer(400, text, "invalid_request_error", param=param)
+        case InvalidBody(param=param, code=code):
+            return _answer(400, text, "invalid_request_error", param=param, code=code)
         case UnknownModel():
             return _answer(404, text, "invalid_request_error", param="model", code="model_not_found")
         case RequestTimeout():

@@ -38,9 +38,21 @@ _LONGEST_CAP = 15
 class BadRequest(Exception):  # noqa: N818 - named after what the client sent
     """The body cannot be served. `str(error)` is for the client; `param` is the field, None for the whole body."""
 
+    code: str | None = None
+    """What programs tell the kind by; None for a wrong type."""
+
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.param = param
+
+
+class InvalidJson(BadRequest):
+    """The body is not the JSON text of one object; `why` says what is wrong with it."""
+
+    code = "invalid_json"
+
+    def __init__(self, why: str, param: str | None = None) -> None:
+        super().__init__(f"Invalid JSON format: {why}.", param)
 
 
 class Fields(msgspec.Struct, gc=False, frozen=True):
@@ -85,11 +97,11 @@ def read_fields(body: bytes) -> Fields:
         return _fields.decode(body)
     except msgspec.ValidationError:
         got = _KINDS[body.lstrip()[0]]
-        raise BadRequest(f"Invalid JSON format: the body must be an object, not {got}.") from None
+        raise InvalidJson(f"the body must be an object, not {got}") from None
     except RecursionError:
-        raise BadRequest("Invalid JSON format: nested too deeply.") from None
+        raise InvalidJson("nested too deeply") from None
     except msgspec.DecodeError as error:
-        raise BadRequest(f"Invalid JSON format: {_why_malformed(body, error)}.") from None
+        raise InvalidJson(_why_malformed(body, error)) from None
 
 
 def _why_malformed(body: bytes, error: msgspec.DecodeError) -> str:
@@ -118,7 +130,7 @@ def read_string(raw: Raw, name: str) -> str | None:
     try:
         return _string.decode(view)
     except msgspec.DecodeError:
-        raise BadRequest(f"Invalid JSON format: '{name}' is not valid UTF-8.", name) from None
+        raise InvalidJson(f"'{name}' is not valid UTF-8", name) from None
 
 
 def read_id(raw: Raw) -> str | None:

@@ -45,7 +45,7 @@ class UnknownPolicy(SchedulingError):  # noqa: N818
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
         names = sorted(known)
-        self.nearest = next(iter(get_close_matches(name, names, n=1, cutoff=0.5)), None)
+        self.nearest = next(iter(get_close_matches(name, names, n=1, cutoff=0.6)), None)
         hint = f"; did you mean {self.nearest!r}?" if self.nearest else ""
         super().__init__(f"unknown policy {name!r}{hint} (known: {', '.join(names)})")
 
