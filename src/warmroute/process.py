@@ -1,4 +1,4 @@
-"""The process around a router: event loop, signals, garbage collection, exit code."""
+"""The process around a router: event loop, signals, garbage collection, open files, exit code."""
 
 from __future__ import annotations
 
@@ -25,8 +25,25 @@ _GC_THRESHOLDS = (50_000, 20, 50)
 
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 2 with one line on stderr if it cannot start."""
+    raise_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(config))
+
+
+def raise_file_limit() -> None:
+    """Take all the open files that the system grants: every stream needs two, and 1024 is what most are started with."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows counts no such thing.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:  # macOS tells "unlimited" and grants less.
+            logger.warning("the limit of open files stays at %d: %s", soft, error)
+            return
+    logger.debug("at most %d open files", hard)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
