@@ -73,6 +73,25 @@ async def test_prefill_and_decode_are_listed_by_role(start_control, start_engine
     assert record["rdma_ports"] == ["8000"]
 
 
+async def test_a_refusal_is_logged_once_until_its_reason_changes(control, engine, caplog):
+    engine.healthy = False
+    for _ in range(3):
+        await control.post("/register", engine.record())
+    await control.post("/register", engine.record(role="prefill"))
+    engine.healthy = True
+    await control.add(engine)
+    await control.post("/register", engine.record(role="prefill"))
+    await control.post("/register", b"{")
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "warmroute.control.rejections"]
+    assert [level for level, _ in lines] == ["WARNING"] * 4
+    assert [line.split(" is refused: ") for _, line in lines] == [
+        [f"registration of {engine.url}", "service is not healthy (HTTP 500)"],
+        [f"registration of {engine.url}", "only MIXED instances are allowed"],
+        [f"registration of {engine.url}", "only MIXED instances are allowed"],
+        ["registration of 127.0.0.1", "Invalid InstanceInfo JSON format: Input data was truncated"],
+    ]
+
+
 WRONG_RECORDS = [
     ({"role": None}, "invalid InstanceInfo format:role is required"),
     ({"role": "boss"}, "invalid InstanceInfo format:invalid role: boss"),

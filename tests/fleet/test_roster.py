@@ -217,6 +217,23 @@ def test_one_line_per_change_and_none_per_probe(world, caplog):
     ]
 
 
+def test_the_loss_of_a_worker_is_a_warning_and_its_return_is_not(world, caplog):
+    caplog.set_level(logging.INFO)
+    roster = world.roster()
+    member = healthy(roster)
+    caplog.clear()
+    roster.record_probe(member, False, "HTTP 503")
+    roster.record_probe(member, True)
+    roster.refuse(member.worker)
+    roster.remove(member, "gone", logging.WARNING)
+    assert [(record.levelname, record.getMessage().partition(") ")[2]) for record in caplog.records] == [
+        ("WARNING", "is unhealthy: HTTP 503"),
+        ("INFO", "is healthy"),
+        ("WARNING", "is unhealthy: it refused a request"),
+        ("WARNING", "is removed: gone"),
+    ]
+
+
 def test_models_that_stay_the_same_are_no_change(world):
     roster = world.roster()
     member = healthy(roster, models=("m",))

@@ -10,27 +10,33 @@ from fastapi.responses import JSONResponse, Response
 from warmroute.control.bodies import BadJsonError, BodyTooLargeError, parse_json, read_body
 from warmroute.control.errors import ControlError
 from warmroute.control.parts import ControlParts
-from warmroute.fleet import InvalidInstance, Member, NotHealthy, read_instance
+from warmroute.control.rejections import Rejections
+from warmroute.fleet import InstanceInfo, InvalidInstance, Member, NotHealthy, read_instance
 from warmroute.scheduling.worker import Role
 
 
 def register_routes(parts: ControlParts) -> APIRouter:
     """Status codes, texts and field forms are those of FastDeploy's router."""
     routes = APIRouter()
+    rejections = Rejections()
 
     @routes.post("/register")
     async def register(request: Request) -> Response:
+        who = request.client.host if request.client else "an unknown address"
         try:
-            info = read_instance(parse_json(await read_body(request)))
+            info = await _info(request)
+            who = info.url
             await parts.fleet.register(info)
-        except BodyTooLargeError as error:
-            raise ControlError(413, str(error)) from error
-        except BadJsonError as error:
-            raise ControlError(400, f"Invalid InstanceInfo JSON format: {error}") from error
         except InvalidInstance as error:
+            rejections.rejected(who, str(error))
             raise ControlError(400, str(error)) from error
         except NotHealthy as error:
+            rejections.rejected(who, f"{error} ({error.reason})")
             raise ControlError(503, str(error)) from error
+        except ControlError as error:
+            rejections.rejected(who, error.msg)
+            raise
+        rejections.accepted(who)
         return JSONResponse({"code": 200, "msg": "Register success"})
 
     @routes.get("/registered")
@@ -46,6 +52,15 @@ def register_routes(parts: ControlParts) -> APIRouter:
 
 
 _ROLES: tuple[Role, ...] = ("mixed", "prefill", "decode")
+
+
+async def _info(request: Request) -> InstanceInfo:
+    try:
+        return read_instance(parse_json(await read_body(request)))
+    except BodyTooLargeError as error:
+        raise ControlError(413, str(error)) from error
+    except BadJsonError as error:
+        raise ControlError(400, f"Invalid InstanceInfo JSON format: {error}") from error
 
 
 def _registered(parts: ControlParts, role: Role) -> list[Member]:

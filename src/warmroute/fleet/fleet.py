@@ -246,9 +246,10 @@ class Fleet(FleetView):
                 returning = self._bring_back(member.info, member.source)
                 self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
         for member in self._roster.expired(self._times.expiry):
-            self._remove(member, f"no heartbeat and no passed probe for {self._times.expiry:g} s")
+            reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
+            self._remove(member, reason, logging.WARNING)
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
 
-    def _remove(self, member: Member, reason: str) -> None:
+    def _remove(self, member: Member, reason: str, level: int = logging.INFO) -> None:
         self._watchers.pop(member.id).cancel()
-        self._roster.remove(member, reason)
+        self._roster.remove(member, reason, level)

@@ -107,7 +107,10 @@ class Roster:
         if passed:
             member.last_passed = self._clock()
         if member.health.record(passed, reason):
-            self._changed(member, "is healthy" if passed else f"is unhealthy: {reason}")
+            if passed:
+                self._changed(member, "is healthy")
+            else:
+                self._changed(member, f"is unhealthy: {reason}", logging.WARNING)
         elif not passed and member.health.state is State.STARTING and not member.was_missed:
             member.was_missed = True
             logger.warning("worker %s (%s) is waited for: %s", member.url, member.role, reason)
@@ -116,7 +119,7 @@ class Roster:
         """The data plane found nobody there. None if the record is not (or no longer) a member's."""
         member = self.of(worker)
         if member is not None and member.health.refuse():
-            self._changed(member, f"is unhealthy: {member.health.reason}")
+            self._changed(member, f"is unhealthy: {member.health.reason}", logging.WARNING)
         return member
 
     def of(self, worker: Worker) -> Member | None:
@@ -197,12 +200,12 @@ class Roster:
         now = self._clock()
         return [member for member in self.members.values() if member.has_expired(now, expiry)]
 
-    def remove(self, member: Member, reason: str) -> None:
-        """Take a member out. Its record lives on through its leases."""
+    def remove(self, member: Member, reason: str, level: int = logging.INFO) -> None:
+        """Take a member out; `level` is that of the log line. Its record lives on through its leases."""
         del self.members[member.id]
         member.health.remove()
         self._retire(member.worker)
-        self._changed(member, f"is removed: {reason}")
+        self._changed(member, f"is removed: {reason}", level)
 
     def _told_dialect(self, info: InstanceInfo) -> Dialect | None:
         return self._rules.dialect or (FASTDEPLOY if info.registers else None)
@@ -236,7 +239,7 @@ class Roster:
             return self._rules.cache_tokens
         return (vitals and vitals.kv_cache_tokens) or DEFAULT_CACHE_TOKENS
 
-    def _changed(self, member: Member, what: str) -> None:
-        logger.info("worker %s (%s) %s", member.url, member.role, what)
+    def _changed(self, member: Member, what: str, level: int = logging.INFO) -> None:
+        logger.log(level, "worker %s (%s) %s", member.url, member.role, what)
         self.pools.invalidate()
         self._on_change()
