@@ -255,7 +255,8 @@ def test_with_splitwise_the_pair_of_policies_decides_what_is_used() -> None:
             "instances[0]: invalid InstanceInfo format:port is required",
         ),
         ("instances: {a: 1}", "expected a list `instances:`"),
-        ("instances: [", "not YAML"),
+        ("instances: [", "expected the node content"),
+        ("workers: []", ":1: unknown key workers"),
         ("instances: [{role: decode, host_ip: a, port: 1}]", "decode worker a:1: only MIXED instances are allowed"),
         (
             "instances: [{role: mixed, host_ip: a, port: 1}, {role: mixed, host_ip: a, port: '1'}]",

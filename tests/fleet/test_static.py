@@ -2,7 +2,7 @@ import pytest
 
 from warmroute.config import ManagerConfig
 from warmroute.fleet.errors import InvalidInstance
-from warmroute.fleet.static import static_instances
+from warmroute.fleet.static import read_statics, static_instances
 
 
 def write(tmp_path, text: str) -> ManagerConfig:
@@ -66,18 +66,69 @@ def test_an_empty_file_is_no_mistake(tmp_path, text):
     [
         ("- a\n", "expected a list `instances:`"),
         ("instances: 3\n", "expected a list `instances:`"),
-        ("instances: [\n", "not YAML"),
+        ("instances: [\n", "expected the node content"),
+        ("instances: []\ninstances: []\n", "key 'instances' comes twice"),
         ("instances: [{role: mixed, host_ip: a, port: 1}, {role: mixed}]\n", r"instances\[1\]: .*host_ip is required"),
         ("instances: [a:1]\n", r"instances\[0\]: .*expected an object"),
+        ("instances: [{role: mixed, role: mixed}]\n", "key 'role' comes twice"),
     ],
 )
 def test_a_mistake_names_file_and_entry(tmp_path, text, message):
-    with pytest.raises(InvalidInstance, match=rf"register-path .*register\.yaml: {message}"):
+    with pytest.raises(InvalidInstance, match=rf"register-path .*register\.yaml(:\d+)?: {message}"):
         static_instances(write(tmp_path, text))
 
 
+def test_every_mistake_of_the_file_is_told_at_once(tmp_path):
+    manager = write(
+        tmp_path,
+        """
+instance: []
+instances:
+  - {role: mixed, host_ip: 127.0.0.1, port: 0, metrics_prot: 1}
+  - role: decode
+    host_ip: 127.0.0.1
+    prot: 8098
+    tp_size: none
+  - {role: mixed, host_ip: 127.0.0.1, port: 8099}
+""",
+    ).model_copy(update={"worker": ("http://a b:1",)})
+    found = read_statics(manager)
+    assert [problem.replace(manager.register_path, "F") for problem in found.problems] == [
+        "worker 'http://a b:1' must not contain spaces or control characters",
+        "register-path F:2: unknown key instance (nearest known: instances)",
+        "register-path F:4: instances[0]: unknown key metrics_prot (nearest known: metrics_port)",
+        "register-path F:4: instances[0]: invalid InstanceInfo format:invalid port: 0",
+        "register-path F:7: instances[1]: unknown key prot (nearest known: port)",
+        "register-path F:5: instances[1]: invalid InstanceInfo format:port is required",
+        "register-path F:5: instances[1]: invalid InstanceInfo format:invalid tp_size: none",
+    ]
+    assert [info.id for info in found.instances] == ["127.0.0.1:8099"]
+
+
+def test_all_that_an_engine_tells_may_stand_in_the_file(tmp_path):
+    (info,) = static_instances(
+        write(
+            tmp_path,
+            """
+instances:
+  - {role: mixed, host_ip: a, port: 1, connector_port: 2, engine_worker_queue_port: 3, transfer_protocol: [ipc],
+     rdma_ports: [4], device_ids: [0], metrics_port: 5, tp_size: 1, is_paused: true, version: v, connected_decodes: [],
+     bootstrap_port: 6}
+""",
+        )
+    )
+    assert (info.version, info.is_paused, info.metrics_port) == ("v", True, 5)
+
+
+def test_keys_may_come_from_another_entry(tmp_path):
+    infos = static_instances(
+        write(tmp_path, "instances:\n  - &a {role: mixed, host_ip: a, port: 1}\n  - {<<: *a, port: 2}\n")
+    )
+    assert [info.id for info in infos] == ["a:1", "a:2"]
+
+
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InvalidInstance, match=r"nowhere\.yaml: No such file"):
+    with pytest.raises(InvalidInstance, match=r"nowhere\.yaml: cannot be read \(No such file"):
         static_instances(ManagerConfig(register_path=str(tmp_path / "nowhere.yaml")))
 
 

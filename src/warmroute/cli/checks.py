@@ -15,7 +15,7 @@ from warmroute.config.sources import Setting, Source
 from warmroute.config.tree import Config
 from warmroute.fleet.errors import InvalidInstance
 from warmroute.fleet.instance import check_role
-from warmroute.fleet.static import static_instances
+from warmroute.fleet.static import read_statics
 from warmroute.scheduling.errors import SchedulingError
 from warmroute.scheduling.registry import create_policy, policy_names, policy_options
 
@@ -44,13 +44,10 @@ def find_files(config: Config, config_path: str) -> Config:
 
 def workers(config: Config) -> list[str]:
     """What is wrong with the workers that are named, one by one or in the register file."""
-    try:
-        instances = static_instances(config.manager)
-    except InvalidInstance as error:
-        return [" ".join(str(error).split())]
-    problems = []
+    found = read_statics(config.manager)
+    problems = [" ".join(problem.split()) for problem in found.problems]
     ids: set[str] = set()
-    for instance in instances:
+    for instance in found.instances:
         try:
             check_role(instance.role, splitwise=config.server.splitwise)
         except InvalidInstance as error:

@@ -6,17 +6,28 @@ or 0, 1, 2. Beyond that router, hosts may be names and IPv6, and lists may be co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from warmroute.fleet.address import Address, parse_host, url_host
+from warmroute.fleet.address import Address, url_host
 from warmroute.fleet.errors import InvalidInstance
+from warmroute.fleet.instance_fields import (
+    bad_json,
+    read_flag,
+    read_host,
+    read_optional_port,
+    read_port,
+    read_protocols,
+    read_rdma_ports,
+    read_role,
+    read_texts,
+    read_tp_size,
+    read_version,
+)
 from warmroute.scheduling.worker import Role
 
-_ROLES: dict[str, Role] = {"mixed": "mixed", "prefill": "prefill", "decode": "decode"}
-_ROLE_NUMBERS: tuple[Role, ...] = ("mixed", "prefill", "decode")
-_PROTOCOLS = ("ipc", "rdma")
-_MAX_ITEMS = 4096
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +86,73 @@ class InstanceInfo:
         return f"http://{url_host(self.address.host)}:{self.metrics_port}/metrics"
 
 
+FIELDS = (
+    "role",
+    "host_ip",
+    "port",
+    "connector_port",
+    "bootstrap_port",
+    "engine_worker_queue_port",
+    "transfer_protocol",
+    "rdma_ports",
+    "device_ids",
+    "metrics_port",
+    "tp_size",
+    "is_paused",
+    "version",
+    "connected_decodes",
+)
+"""All that FastDeploy's engines tell, the last of which is not read, and `bootstrap_port`."""
+
+
 def read_instance(fields: object) -> InstanceInfo:
     """Check decoded JSON or YAML. Raises InvalidInstance with the contract's text; unknown fields are ignored."""
+    info, errors = examine_instance(fields)
+    if info is None:
+        raise errors[0]
+    return info
+
+
+def examine_instance(fields: object) -> tuple[InstanceInfo | None, list[InvalidInstance]]:
+    """The same with every error there is, in the contract's order, and no InstanceInfo if there is one."""
     if not isinstance(fields, Mapping):
-        raise _bad_json("expected an object")
-    role = _role(fields.get("role"))
-    address = Address(_host(fields.get("host_ip")), _required_port(fields.get("port")))
-    transfer_protocol = tuple(item.lower() for item in _texts(fields, "transfer_protocol"))
-    for protocol in transfer_protocol:
-        if protocol not in _PROTOCOLS:
-            raise _bad_value(f"invalid protocol: {_shown(protocol)}")
-    paired = role != "mixed"
-    rdma_ports = _texts(fields, "rdma_ports")
-    for position, text in enumerate(rdma_ports if paired else ()):
-        if _port_number(text) is None:
-            raise _bad_value(f"rdma_ports[{position}] invalid port: {_shown(text)}")
-    return InstanceInfo(
+        return None, [bad_json("expected an object")]
+    errors: list[InvalidInstance] = []
+
+    def tried(read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except InvalidInstance as error:
+            errors.append(error)
+            return otherwise
+
+    mixed: Role = "mixed"
+    none: tuple[str, ...] = ()
+    role = tried(lambda: read_role(fields.get("role")), mixed)
+    host = tried(lambda: read_host(fields.get("host_ip")), "")
+    port = tried(lambda: read_port(fields.get("port")), 0)
+    transfer_protocol = tried(lambda: read_protocols(fields), none)
+    paired = role != mixed
+    rdma_ports = tried(lambda: read_rdma_ports(fields, checked=paired), none)
+
+    def optional_port(key: str, *, checked: bool = paired) -> int:
+        return tried(lambda: read_optional_port(fields, key, checked=checked), 0)
+
+    info = InstanceInfo(
         role,
-        address,
-        metrics_port=_optional_port(fields, "metrics_port", checked=True) or address.port,
-        connector_port=_optional_port(fields, "connector_port", checked=paired),
-        bootstrap_port=_optional_port(fields, "bootstrap_port", checked=paired),
-        engine_worker_queue_port=_optional_port(fields, "engine_worker_queue_port", checked=paired),
+        Address(host, port),
+        metrics_port=optional_port("metrics_port", checked=True) or port,
+        connector_port=optional_port("connector_port"),
+        bootstrap_port=optional_port("bootstrap_port"),
+        engine_worker_queue_port=optional_port("engine_worker_queue_port"),
         transfer_protocol=transfer_protocol,
         rdma_ports=rdma_ports,
-        device_ids=_texts(fields, "device_ids"),
-        tp_size=_tp_size(fields.get("tp_size")),
-        is_paused=_flag(fields, "is_paused"),
-        version=_version(fields.get("version")),
+        device_ids=tried(lambda: read_texts(fields, "device_ids"), none),
+        tp_size=tried(lambda: read_tp_size(fields.get("tp_size")), None),
+        is_paused=tried(lambda: read_flag(fields, "is_paused"), False),
+        version=read_version(fields.get("version")),
     )
+    return (None, errors) if errors else (info, errors)
 
 
 def check_role(role: Role, *, splitwise: bool) -> None:
@@ -112,109 +161,3 @@ def check_role(role: Role, *, splitwise: bool) -> None:
         raise InvalidInstance("splitwise mode only supports PREFILL/DECODE instances")
     if not splitwise and role != "mixed":
         raise InvalidInstance("only MIXED instances are allowed")
-
-
-def _role(value: object) -> Role:
-    if value is None or value == "":
-        raise _bad_value("role is required")
-    if isinstance(value, str):
-        role = _ROLES.get(value.strip().lower())
-        if role is None:
-            raise _bad_value(f"invalid role: {_shown(value)}")
-        return role
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _bad_json("role must be a string or an integer")
-    if not 0 <= value < len(_ROLE_NUMBERS):
-        raise _bad_json(f"invalid role number {_shown(value)}")
-    return _ROLE_NUMBERS[value]
-
-
-def _host(value: object) -> str:
-    if value is None or value == "":
-        raise _bad_value("host_ip is required")
-    if not isinstance(value, str):
-        raise _bad_json("host_ip must be a string")
-    try:
-        return parse_host(value.strip())
-    except ValueError:
-        raise _bad_value(f"invalid host_ip: {_shown(value)}") from None
-
-
-def _required_port(value: object) -> int:
-    if value is None or value == "":
-        raise _bad_value("port is required")
-    number = _port_number(_number_or_text(value, "port"))
-    if number is None:
-        raise _bad_value(f"invalid port: {_shown(value)}")
-    return number
-
-
-def _optional_port(fields: Mapping[str, object], key: str, *, checked: bool) -> int:
-    value = fields.get(key)
-    if value is None or value in ("", 0, "0"):
-        return 0
-    number = _port_number(_number_or_text(value, key))
-    if number is None and checked:
-        raise _bad_value(f"invalid {key}: {_shown(value)}")
-    return number or 0
-
-
-def _port_number(value: int | str) -> int | None:
-    text = str(value).strip() if isinstance(value, str) or abs(value) < 1 << 32 else ""
-    if not (text.isascii() and text.isdigit() and len(text) <= 5):
-        return None
-    number = int(text)
-    return number if 1 <= number <= 65535 else None
-
-
-def _texts(fields: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = fields.get(key)
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        value = [part for part in (piece.strip() for piece in value.split(",")) if part]
-    if not isinstance(value, list) or len(value) > _MAX_ITEMS:
-        raise _bad_json(f"{key} must be a list of at most {_MAX_ITEMS} items")
-    return tuple(_shown(_number_or_text(item, f"{key} items")).strip() for item in value)
-
-
-def _tp_size(value: object) -> int | None:
-    if value is None or value == "":
-        return None
-    text = _shown(_number_or_text(value, "tp_size")).strip()
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
-        raise _bad_value(f"invalid tp_size: {text}")
-    return int(text)
-
-
-def _version(value: object) -> str | None:
-    """Whatever tells one version from another; a container cannot."""
-    return _shown(value) if isinstance(value, str | int | float) and value != "" else None
-
-
-def _flag(fields: Mapping[str, object], key: str) -> bool:
-    value = fields.get(key)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise _bad_json(f"{key} must be true or false")
-
-
-def _number_or_text(value: object, what: str) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _bad_json(f"{what} must be a number or a string")
-    return value
-
-
-def _shown(value: object) -> str:
-    """A value as it may stand in an answer: never longer than 100 characters."""
-    if isinstance(value, int) and value.bit_length() > 256:
-        return "a huge number"
-    return str(value)[:100]
-
-
-def _bad_json(detail: str) -> InvalidInstance:
-    return InvalidInstance(f"Invalid InstanceInfo JSON format: {detail}")
-
-
-def _bad_value(detail: str) -> InvalidInstance:
-    return InvalidInstance(f"invalid InstanceInfo format:{detail}")
