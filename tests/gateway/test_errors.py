@@ -26,6 +26,7 @@ TABLE = [
         "service_unavailable",
         "No available prefill/decode workers: s",
     ),
+    (errors.OutOfResources("x"), 503, "server_error", "service_unavailable", "The router cannot open a connection: x"),
     (errors.ShuttingDown(), 503, "server_error", "service_unavailable", "The router is shutting down"),
     (errors.ConnectFailed("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 from tests.gateway.rig import OK, Rig, Script, WorkerSide, answer, answer_ok, post, running_gateway
+from tests.support.descriptors import no_descriptor_left
 
 from warmroute.config.tree import ServerConfig
 from warmroute.gateway.tokenizing import Tokenizing
@@ -97,6 +98,24 @@ async def test_a_worker_that_refuses_is_replaced_and_reported():
         assert rig.fleet.refused == [rig.fleet.workers[0]]
         await rig.settled()
         assert [(role, id, status) for _, role, id, status in rig.metrics.requests] == [("mixed", worker.id, 200)]
+
+
+async def test_a_router_without_descriptors_blames_no_worker():
+    """The next worker is not tried for it, and none is taken out of service."""
+    async with running_gateway() as rig:
+        await rig.worker(answer_ok)
+        await rig.worker(answer_ok)
+        client = await rig.client()
+        await client.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.answer()
+        with no_descriptor_left():
+            await client.send(post())
+            status, error = await client.error()
+        assert (status, error["code"]) == (503, "service_unavailable")
+        assert "Too many open files" in error["message"]
+        assert rig.fleet.refused == []
+        await client.send(post())
+        assert (await client.answer())[1] == b'{"ok":true}'
 
 
 async def slam(side: WorkerSide) -> None:

@@ -5,7 +5,8 @@ import socket
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.support.http_client import ask
+from tests.support.descriptors import no_descriptor_left
+from tests.support.http_client import Client, ask
 from tests.support.pd import DIALECTS, HANDLE, JSON_BODY, PREFILL_ANSWER, Waiting, chat, good_answer, pairs_over
 from tests.support.router import eventually
 from tests.support.scripted_worker import answering, response, then_closing, then_resetting
@@ -49,6 +50,24 @@ async def test_all_refusing_is_502_and_nothing_was_sent_to_the_other_side(dialec
         assert answer.status == 503
         assert answer.error["message"].startswith("No available prefill/decode workers")
         assert answer.values(b"retry-after") == [b"1"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_router_without_descriptors_blames_no_worker(dialect):
+    async with (
+        pairs_over(dialect, keeps_connections=False, pd_decode_alone="never") as pairs,
+        await Client.connect(pairs.router.port) as client,
+    ):
+        await client.send(chat())
+        assert (await client.read_response()).status == 200
+        with no_descriptor_left():
+            await client.send(chat())
+            answer = await client.read_response()
+        assert answer.status == 503
+        assert answer.error["message"].startswith("The router cannot open a connection")
+        assert pairs.routable() == 2
+        await client.send(chat())
+        assert (await client.read_response()).status == 200
 
 
 @asynccontextmanager

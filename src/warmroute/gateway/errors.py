@@ -93,6 +93,13 @@ class ShuttingDown(Unavailable):
         super().__init__("The router is shutting down")
 
 
+class OutOfResources(Unavailable):
+    """The system gives the router no further connection, whoever it is for. No worker is to blame."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The router cannot open a connection: {reason}")
+
+
 class UpstreamError(GatewayError):
     """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come."""
 

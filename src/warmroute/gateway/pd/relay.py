@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
-from warmroute.gateway.errors import ConnectFailed, NoPairAvailable
+from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, OutOfResources
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
@@ -125,6 +125,8 @@ async def _is_reachable(worker: Worker, gateway: Gateway) -> bool:
         connections.put_back(await connections.connect())
     except ConnectFailed:
         return False
+    except OutOfResources:
+        pass  # which says nothing of the worker
     return True
 
 

@@ -6,10 +6,11 @@ One timer for all of them, running only while something is idle, closes what has
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from typing import cast
 
-from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut
+from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, OutOfResources
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
@@ -21,6 +22,9 @@ _SHORTEST_SWEEP_SECONDS = 0.1
 
 # A worker whose host vanishes without a word is noticed after about a minute (sglang-router uses 30 s as well).
 _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+# The router's own limits (descriptors, memory, ports), not the worker's.
+_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 
 class WorkerConnections:
@@ -57,7 +61,9 @@ class WorkerConnections:
             self.connection_free(connection)
 
     async def connect(self) -> UpstreamConnection:
-        """Open a new connection. ConnectFailed when that is refused or takes too long."""
+        """Open a new connection. ConnectFailed when that is refused or takes too long, OutOfResources when it is not
+        the worker that stands in the way.
+        """
         connection = UpstreamConnection(self, self.worker.url, own_cors=self._pool.own_cors)
         connected = False
         self._connecting += 1
@@ -83,6 +89,8 @@ class WorkerConnections:
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
         except (OSError, UnicodeError) as error:
+            if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+                raise OutOfResources(str(error)) from error
             raise ConnectFailed(str(error), url) from error
 
     def connection_opened(self, connection: UpstreamConnection) -> None:
