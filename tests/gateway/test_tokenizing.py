@@ -1,7 +1,6 @@
 """Exact prompts from a tokenizer, and doing without it."""
 
 import asyncio
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -59,6 +58,16 @@ async def test_a_prompt_without_text_is_not_asked_for():
     body = b'{"prompt":[1,2,3]}'
     prompt = read_request(body, "completions", LADDER)
     assert await Tokenizing(Scripted(), 1).refine(prompt, body, "completions", LADDER) is prompt
+
+
+@pytest.mark.parametrize(("characters", "asked"), [(1_000_000, 1), (1_100_000, 0)])
+async def test_a_very_long_body_is_not_taken_apart(characters, asked):
+    body = b'{"prompt":"%b"}' % (b"x" * characters)
+    source = Scripted([1])
+    prompt = read_request(body, "completions", LADDER)
+    refined = await Tokenizing(source, 1).refine(prompt, body, "completions", LADDER)
+    assert len(source.texts) == asked
+    assert refined.tokens == (1 if asked else characters // 4)
 
 
 @pytest.fixture
@@ -145,41 +154,6 @@ async def test_the_one_deadline_is_the_callers(remote):
     at, answers, _ = remote
     answers.append((b'{"input_ids":[3,1,2]', b"}"))
     assert list(await at("/in-pieces").token_ids("hello")) == [3, 1, 2]
-
-
-async def serving(answer: Sequence[bytes]) -> tuple[asyncio.Server, str]:
-    """A tokenizer that answers each connection with these bytes, a write and a while for each."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        for part in answer:
-            writer.write(part)
-            await asyncio.sleep(0.01)
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-
-async def test_an_answer_in_pieces_is_read_to_its_end():
-    ids = ",".join(map(str, range(1000))).encode()
-    answer = b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"input_ids":['
-    server, url = await serving([answer, ids[:1000], ids[1000:], b"]}"])
-    async with aiohttp.ClientSession() as session:
-        assert list(await RemoteTokenizer(url, lambda: session).token_ids("hello")) == list(range(1000))
-    server.close()
-
-
-async def test_a_redirection_is_not_followed():
-    """It may lead anywhere, and the prompt would be sent there."""
-    target, url = await serving([b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"input_ids":[1]}'])
-    head = b"HTTP/1.1 307 T\r\nContent-Length: 0\r\nLocation: %b/\r\n\r\n" % url.encode()
-    server, here = await serving([head])
-    async with aiohttp.ClientSession() as session:
-        with pytest.raises(TokenizerError, match="307"):
-            await RemoteTokenizer(here, lambda: session).token_ids("hello")
-    server.close()
-    target.close()
 
 
 async def test_a_remote_tokenizer_that_is_not_there():
