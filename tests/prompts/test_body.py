@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -165,10 +166,30 @@ def test_odd_prompt_lists_are_the_engines_to_judge(prompt):
     assert read("completions", prompt=prompt).tokens <= -(-len(json.dumps(prompt)) // 4)
 
 
-def test_a_huge_prompt_list_is_not_taken_apart():
-    """64 MB of empty lists would become gigabytes of objects; it is covered as bytes instead."""
-    body = b'{"prompt":[' + b"[]," * 3_000_000 + b"[]]}"
+@pytest.mark.parametrize("length", [5_000 * 5, 8 * 1024 * 1024])
+@pytest.mark.parametrize("pieces", [b"[]", b"[1]", b'""', b'"",[]', b"[1],[]", b"1", b"12,[]"], ids=repr)
+def test_a_prompt_list_of_many_pieces_is_not_taken_apart(pieces, length):
+    """Its pieces would be millions of objects, and nothing else runs meanwhile. It is covered as bytes instead.
+
+    A second is ten times what the slowest of these takes; taken apart, the longer ones took several.
+    """
+    count = (length if pieces != b"1" else max(length, 3 * 1024 * 1024)) // (len(pieces) + 1)
+    body = b'{"prompt":[' + b",".join([pieces] * count) + b"]}"
+    before = time.process_time()
     assert read_request(body, "completions", LADDER).tokens == -(-(len(body) - len(b'{"prompt":]}')) // 4)
+    assert time.process_time() - before < 1.0
+
+
+def test_a_prompt_list_that_is_very_long_is_not_taken_apart():
+    text = "x" * 9 * 1024 * 1024
+    assert read("completions", prompt=[text]).tokens == len(text) // 4 + 1
+
+
+def test_large_batches_are_taken_apart():
+    assert read("completions", prompt=[[1, 2]] * 4095).tokens == 2 * 4095
+    assert read("completions", prompt=["abcdefgh"] * 4096).tokens == 2 * 4096
+    assert read("completions", prompt=list(range(100_000, 300_000))).tokens == 200_000
+    assert read("completions", prompt=[list(range(100_000, 300_000))]).tokens == 200_000
 
 
 @pytest.mark.parametrize("name", ["input", "messages", "prompt", "text", "query"])

@@ -18,8 +18,13 @@ def text(kind, **body):
     [
         ([{"role": "user", "content": "  a \n"}, {"role": "user", "content": ""}, {"content": "b c"}], "a b c"),
         ([{"content": [{"type": "text", "text": " a "}, {"type": "image_url", "text": "no"}, {"type": "text"}]}], "a"),
-        ([{"content": [{"type": "text", "text": 5}, "x", None]}, {"content": 5}, {}, "x", None], ""),
+        ([{"content": [{"type": "text", "text": 5}]}, {"content": 5}, {"content": None}, {}, {"content": "a"}], "a"),
+        ([{"content": "a"}, "x"], ""),
+        ([{"content": "a"}, {"content": ["x"]}], ""),
+        ([{"content": "a"}, {"content": [None]}], ""),
         ([], ""),
+        ("a", ""),
+        ({"content": "a"}, ""),
         (None, ""),
     ],
 )
@@ -28,21 +33,16 @@ def test_chat_text_is_the_trimmed_texts_joined_by_a_space(messages, expected):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "expected"), [(" a ", "a"), (["a ", "", " b"], "a b"), ([1, 2], ""), ([["a"]], ""), (None, ""), ({}, "")]
+    ("prompt", "expected"),
+    [(" a ", "a"), (["a ", "", " b"], "a b"), (["a", 1], ""), ([1, 2], ""), ([["a"]], ""), (None, ""), ({}, "")],
 )
 def test_completion_text_is_the_strings(prompt, expected):
     assert text("completions", prompt=prompt) == expected
 
 
-def test_balanced_paths_take_what_is_there():
-    assert text("other", input=["a", "b"]) == "a b"
-    assert text("other", messages=[{"content": "a"}], text="b") == "a b"
-    assert text("other") == ""
-
-
 @pytest.mark.parametrize("body", [b'{"prompt":"\xff"}', b'{"messages":[{"content":"\xff"}],"prompt":"\xff"}'])
 def test_invalid_utf8_has_no_text(body):
-    for kind in ("chat", "completions", "other"):
+    for kind in ("chat", "completions"):
         assert prompt_text(body, kind) == ""
 
 

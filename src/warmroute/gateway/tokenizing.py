@@ -17,7 +17,6 @@ import aiohttp
 import msgspec
 
 from warmroute.fleet.client import NO_TIMER, read_answer
-from warmroute.fleet.client import NO_TIMER, read_answer
 from warmroute.prompts.body import Kind
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
@@ -29,6 +28,8 @@ logger = logging.getLogger(__name__)
 # About the length at which encoding takes as long as the hop to a thread and back.
 _INLINE_CHARACTERS = 2048
 _THREADS = 2
+_LONGEST_BODY = 1024 * 1024
+"""Bytes of a body that is tokenised. Far above that, taking it apart holds up every other request."""
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
@@ -51,7 +52,9 @@ class Tokenizing:
         self._failing = False
 
     async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
-        """The prompt with its tokens; as it is when it has no text or the tokenizer fails or is late."""
+        """The prompt with its tokens; as it is when it has no text, is very long, or the tokenizer fails or is late."""
+        if len(body) > _LONGEST_BODY:
+            return prompt
         text = prompt_text(body, kind)
         if not text:
             return prompt

@@ -41,9 +41,12 @@ Kind = Literal["chat", "completions", "other"]
 _Bytes: TypeAlias = bytes | memoryview
 _SPACES = b" \t\n\r"
 _LONGEST_BATCH = 8 * 1024 * 1024
-"""Bytes of a prompt array that are taken apart (a million token ids need about 7 MB of JSON). A longer one is covered
-as plain bytes: 64 MB of empty lists would become gigabytes of objects."""
+_MOST_PROMPTS = 4096
+_MOST_TOKEN_IDS = 1024 * 1024
+"""How much of a prompt array is taken apart: bytes, prompts of a batch, token ids (a million need about 7 MB of JSON).
+A larger one is covered as plain bytes: nothing else runs while a few MB of empty lists become millions of objects."""
 
+_string_list = msgspec.json.Decoder(list[str])
 _raw_list = msgspec.json.Decoder(list[Raw])
 _id_list = msgspec.json.Decoder(list[int])
 _id_lists = msgspec.json.Decoder(list[list[int]])
@@ -121,15 +124,19 @@ def _cover_batch(prompt: memoryview) -> tuple[_Bytes, int]:
     """Strings, token ids or lists of token ids. ValueError (msgspec's errors are some) for any other array."""
     if len(prompt) > _LONGEST_BATCH:
         raise ValueError("too long to be taken apart")
-    first = bytes(prompt[1:64]).lstrip(_SPACES)[:1]
+    text = bytes(prompt)
+    first = text[1:64].lstrip(_SPACES)[:1]
+    if first == b'"':
+        if text.count(b'"') > 2 * _MOST_PROMPTS:
+            raise ValueError("may be too many to be taken apart")
+        _string_list.decode(text)  # Fails at the first that is none, before others become objects.
+        texts = _raw_list.decode(prompt)
+        return memoryview(texts[0])[1:-1], sum(map(len, texts)) - 2 * len(texts)
+    if text.count(b",") >= _MOST_TOKEN_IDS or text.count(b"[") > _MOST_PROMPTS:
+        raise ValueError("too many to be taken apart")
     if first == b"[":
         batch = [pack_token_ids(ids) for ids in _id_lists.decode(prompt)]
         return batch[0], sum(map(len, batch))
-    if first == b'"':
-        texts = _raw_list.decode(prompt)
-        if any(memoryview(text)[0] != QUOTE for text in texts):
-            raise ValueError("strings and other types are mixed")
-        return memoryview(texts[0])[1:-1], sum(map(len, texts)) - 2 * len(texts)
     packed = pack_token_ids(_id_list.decode(prompt))
     return packed, len(packed)
 

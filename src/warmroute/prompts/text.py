@@ -15,25 +15,41 @@ import msgspec
 from msgspec import Raw
 
 from warmroute.prompts.body import Kind
-from warmroute.prompts.fields import present, read_fields
+from warmroute.prompts.fields import BRACKET, MISSING, QUOTE, present, read_fields
 from warmroute.prompts.fingerprint import fingerprint, pack_token_ids
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 
 
+class _Message(msgspec.Struct, gc=False, frozen=True):
+    content: Raw = MISSING
+
+
+class _Part(msgspec.Struct, gc=False, frozen=True):
+    type: Any = None
+    text: Any = None
+
+
+# Only what is needed becomes an object: as plain Python data, a MB of empty messages takes several times as long.
+_messages = msgspec.json.Decoder(list[_Message])
+_parts = msgspec.json.Decoder(list[_Part])
+_string = msgspec.json.Decoder(str)
+_strings = msgspec.json.Decoder(list[str])
+
+
 def prompt_text(body: bytes, kind: Kind) -> str:
-    """The text to tokenise; "" when there is none, as for token-id prompts (which are exact already).
+    """The text to tokenise: of the messages of a chat, else of the prompt.
+
+    "" when there is none, as for token-id prompts (which are exact already), and for what engines refuse (messages that
+    are no objects, strings and other types mixed).
 
     For a body that `read_request` has accepted; BadRequest for one that is no JSON object.
     """
     fields = read_fields(body)
-    if kind == "chat":
-        texts = _message_texts(_value(fields.messages))
-    elif kind == "completions":
-        texts = _texts(_value(fields.prompt))
-    else:
-        present_names = (fields.messages, fields.prompt, fields.input, fields.text)
-        texts = (text for raw in present_names for text in (*_message_texts(_value(raw)), *_texts(_value(raw))))
+    try:
+        texts = list(_message_texts(fields.messages) if kind == "chat" else _prompt_texts(fields.prompt))
+    except (msgspec.DecodeError, RecursionError):
+        return ""  # Not valid UTF-8, or of another shape: the engine will refuse it.
     return " ".join(filter(None, (text.strip() for text in texts)))
 
 
@@ -42,30 +58,25 @@ def with_token_ids(prompt: Prompt, ids: Sequence[int], ladder: Ladder) -> Prompt
     return replace(prompt, tokens=len(ids), fingerprint=fingerprint(pack_token_ids(ids), ladder, prompt.seed))
 
 
-def _value(raw: Raw) -> Any:
-    """A field as Python objects; None when it is absent or is no valid UTF-8 (the engine will refuse it)."""
-    view = present(raw)
+def _message_texts(messages: Raw) -> Iterator[str]:
+    view = present(messages)
+    for message in () if view is None or view[0] != BRACKET else _messages.decode(view):
+        content = present(message.content)
+        if content is None:
+            continue
+        if content[0] == QUOTE:
+            yield _string.decode(content)
+        elif content[0] == BRACKET:
+            for part in _parts.decode(content):
+                if part.type == "text" and isinstance(part.text, str):
+                    yield part.text
+
+
+def _prompt_texts(prompt: Raw) -> Iterator[str]:
+    view = present(prompt)
     if view is None:
-        return None
-    try:
-        return msgspec.json.decode(view)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def _message_texts(messages: Any) -> Iterator[str]:
-    for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, str):
-            yield content
-        for part in content if isinstance(content, list) else ():
-            if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
-                yield part["text"]
-
-
-def _texts(prompt: Any) -> Iterator[str]:
-    if isinstance(prompt, str):
-        yield prompt
-    for text in prompt if isinstance(prompt, list) else ():
-        if isinstance(text, str):
-            yield text
+        return
+    if view[0] == QUOTE:
+        yield _string.decode(view)
+    elif view[0] == BRACKET and bytes(view[1:64]).lstrip()[:1] == b'"':
+        yield from _strings.decode(view)
