@@ -1,3 +1,4 @@
+import pytest
 from tests.engines.pages import SGLANG_OLDER_PAGE, SGLANG_PAGE
 
 from warmroute.engines.sglang import SGLANG
@@ -28,3 +29,10 @@ def test_an_older_release_tells_pages_and_an_idle_one_has_no_gauges_yet():
     vitals = SGLANG.read(SGLANG_OLDER_PAGE)
     assert vitals.kv_cache_tokens == 64_000
     assert vitals.report is None
+
+
+@pytest.mark.parametrize(("usage", "free"), [(b"-1e308", 2 * 471_258), (b"1e308", 0)])
+def test_a_usage_that_cannot_be_is_full_or_empty(usage, free):
+    vitals = SGLANG.read(SGLANG_PAGE.replace(b" 0.28", b" " + usage))
+    assert vitals.report is not None
+    assert vitals.report.free_kv_blocks == free

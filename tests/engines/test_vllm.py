@@ -1,3 +1,4 @@
+import pytest
 from tests.engines.pages import VLLM_OLDER_PAGE, VLLM_PAGE
 
 from warmroute.engines.vllm import VLLM
@@ -31,3 +32,11 @@ def test_a_renamed_gauge_gives_no_report_instead_of_zero():
     vitals = VLLM.read(VLLM_PAGE.replace(b"vllm:num_requests_running{", b"vllm:requests_running{"))
     assert vitals.report is None
     assert vitals.kv_cache_tokens == 2 * 524_288
+
+
+@pytest.mark.parametrize(("usage", "free"), [(b"-1e308", 573), (b"1e308", 0), (b"-0.5", 573), (b"1.5", 0)])
+def test_a_usage_that_cannot_be_is_full_or_empty(usage, free):
+    """Unclamped, the first one becomes infinitely many blocks, which no page can show as a whole number."""
+    vitals = VLLM.read(VLLM_OLDER_PAGE.replace(b" 0.5", b" " + usage))
+    assert vitals.report is not None
+    assert vitals.report.free_kv_blocks == free

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 # Label values may hold any character, braces and escaped quotes included. The quantifiers are possessive: a page that
@@ -49,6 +49,11 @@ def total(found: Iterable[Sample]) -> float | None:
     values = [sample.value for sample in found]
     added = sum(values)
     return max(0.0, added) if values and math.isfinite(added) else None
+
+
+def mean_share(found: Collection[Sample]) -> float:
+    """The mean of shares of a whole over all ranks (at least one), within 0 and 1 whatever an engine says."""
+    return sum(min(1.0, max(0.0, sample.value)) for sample in found) / len(found)
 
 
 def count_label(sample: Sample, label: str) -> int | None:

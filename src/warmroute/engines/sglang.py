@@ -6,7 +6,7 @@ priority scheduling there is one sample per priority and one aggregate whose lab
 
 from __future__ import annotations
 
-from warmroute.engines.exposition import Sample, count_label, samples, total
+from warmroute.engines.exposition import Sample, count_label, mean_share, samples, total
 from warmroute.engines.vitals import Dialect, Vitals, make_vitals
 
 
@@ -49,8 +49,7 @@ def _free_pages(page: bytes, page_size: int, capacity: int | None) -> float | No
     usage = _per_rank(samples(page, "sglang:token_usage"))
     if capacity is None or not usage:
         return None
-    mean_usage = sum(sample.value for sample in usage) / len(usage)
-    return max(0.0, capacity / page_size * (1.0 - mean_usage))
+    return capacity / page_size * (1.0 - mean_share(usage))
 
 
 SGLANG = Dialect("sglang", b"sglang:", _read)

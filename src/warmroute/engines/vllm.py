@@ -8,7 +8,7 @@ The NIXL connector has families of its own, present as soon as it is configured.
 
 from __future__ import annotations
 
-from warmroute.engines.exposition import Sample, count_label, samples, total
+from warmroute.engines.exposition import Sample, count_label, mean_share, samples, total
 from warmroute.engines.vitals import Dialect, Vitals, make_vitals
 
 
@@ -35,8 +35,7 @@ def _free_blocks(page: bytes, ranks: list[Sample]) -> float | None:
     usage = samples(page, "vllm:kv_cache_usage_perc") or samples(page, "vllm:gpu_cache_usage_perc")
     if not blocks or not usage:
         return None
-    mean_usage = sum(sample.value for sample in usage) / len(usage)
-    return max(0.0, blocks * (1.0 - mean_usage))
+    return blocks * (1.0 - mean_share(usage))
 
 
 VLLM = Dialect("vllm", b"vllm:", _read)
