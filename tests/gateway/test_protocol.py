@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 from tests.gateway.rig import CHAT, OK, Client, WorkerSide, answer, answer_ok, post, running_gateway
@@ -79,6 +80,33 @@ async def test_request_in_pieces(size):
                     await asyncio.sleep(0)
             assert (await client.answer())[1] == b'{"ok":true}'
         assert bodies == [CHAT, CHAT]
+
+
+async def test_a_body_in_tiny_chunks_takes_no_more_memory_than_a_few_times_its_size():
+    wanted = b'{"prompt":"%b"}' % (b"0123456789" * 20_000)
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    pairs = [wanted[start : start + 2] for start in range(0, len(wanted), 2)]
+    data = head + b"".join(b"%x\r\n%b\r\n" % (len(pair), pair) for pair in pairs) + b"0\r\n\r\n"
+    del pairs
+    bodies = []
+
+    async def script(side: WorkerSide) -> None:
+        bodies.append((await side.request())[1])
+        await side.send(OK)
+        await side.gone()
+
+    async with running_gateway() as rig:
+        await rig.worker(script)
+        client = await rig.client()
+        tracemalloc.start()
+        try:
+            await client.send(data)
+            assert (await client.answer())[1] == b'{"ok":true}'
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert bodies == [wanted]
+        assert peak < 10 * len(wanted)
 
 
 async def test_pipelined_requests_are_answered_in_order():

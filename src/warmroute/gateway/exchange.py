@@ -85,7 +85,7 @@ class Exchange:
         self.target = target
         self.keep_alive = keep_alive
         self.http_1_0 = http_1_0
-        self.body_pieces: list[bytes] = []
+        self.body_pieces: list[bytes | bytearray] = []
         self._extra_headers = extra_headers
         self._metrics = metrics
         self._loop = client.loop
@@ -94,9 +94,18 @@ class Exchange:
     def body(self) -> bytes:
         """The request body, once it is complete."""
         pieces = self.body_pieces
-        if len(pieces) > 1:
-            self.body_pieces = pieces = [b"".join(pieces)]
-        return pieces[0] if pieces else b""
+        if len(pieces) == 1 and isinstance(pieces[0], bytes):
+            return pieces[0]
+        body = b"".join(pieces)
+        self.body_pieces = [body]
+        return body
+
+    def fold_body(self) -> None:
+        """Make one piece of what has come: each of many small ones takes many times its size."""
+        first, *others = self.body_pieces
+        folded = first if isinstance(first, bytearray) else bytearray(first)
+        folded += b"".join(others)
+        self.body_pieces = [folded]
 
     @property
     def is_inference(self) -> bool:

@@ -20,6 +20,8 @@ MAX_PIPELINED = 128
 """Requests of one connection that may wait for their turn; the connection closes after that many."""
 MAX_HELD_BYTES = 64 * 1024
 """Bytes of later requests that are read while one is answered."""
+MAX_BODY_PIECES = 256
+"""Pieces of a body that are kept as they came, before they are made one."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused request is read and dropped, so that the refusal is not lost in a reset."""
 

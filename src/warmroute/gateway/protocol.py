@@ -23,6 +23,7 @@ from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, 
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
+    MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_HELD_BYTES,
@@ -124,6 +125,8 @@ class ClientProtocol(TurnTaking):
         reading = self._reading
         if isinstance(reading, Exchange):
             reading.body_pieces.append(body)
+            if len(reading.body_pieces) >= MAX_BODY_PIECES:
+                reading.fold_body()
             reading.body_size += len(body)
             if reading.body_size > self._gateway.max_body_bytes:
                 self._refuse_rest(BodyTooLarge(self._gateway.max_body_bytes))
