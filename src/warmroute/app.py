@@ -27,6 +27,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
 
@@ -180,9 +181,11 @@ class Router:
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
+        guard = Guard(logger, "the sweep of the prefix index")
         while interval > 0:
             await asyncio.sleep(interval)
-            self.index.sweep(time.monotonic())
+            with guard:
+                self.index.sweep(time.monotonic())
 
 
 class _Server(uvicorn.Server):

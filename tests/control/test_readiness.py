@@ -1,6 +1,8 @@
 import pytest
 from tests.control.conftest import eventually
 
+from warmroute.control.readiness import Readiness
+
 CHAT = "/v1/chat/completions"
 
 
@@ -96,3 +98,28 @@ async def _is_ready(control):
 
 async def _is_not_ready(control):
     return (await control.get("/ready")).status == 503
+
+
+async def test_a_check_that_fails_by_a_bug_is_no_pass_and_is_done_again(start_control, engine, make_config, caplog):
+    control = await start_control()
+    await control.add(engine)
+    readiness = Readiness(control.parts.fleet, make_config(manager={"enable-infer-ready-check": True}))
+    asked = []
+
+    class Infer:
+        async def alone(self, url, models):
+            asked.append(url)
+            if len(asked) < 3:
+                assert not readiness.is_ready()
+                raise RuntimeError("a bug")
+
+    readiness._infer = Infer()
+
+    async def is_ready():
+        return readiness.is_ready()
+
+    await eventually(is_ready)
+    assert len(asked) == 3
+    assert caplog.messages.count(f"unexpected error in the infer-ready check of worker {engine.url}") == 1
+    await readiness.close()
+    assert not readiness.is_ready()

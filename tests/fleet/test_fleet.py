@@ -314,7 +314,7 @@ async def test_an_unexpected_error_stops_no_loop(make_engine, make_fleet, caplog
     for expected in ("unhealthy", "healthy", "unhealthy", "healthy"):
         engine.health_status = 200 if expected == "healthy" else 503
         await until(lambda expected=expected: state_of(fleet, engine) == expected)
-    assert 1 <= caplog.text.count("unexpected error in its probe") <= 4
+    assert 1 <= caplog.text.count("unexpected error in the probe of") <= 4
     assert "this listener is broken" in caplog.text
 
 

@@ -56,3 +56,25 @@ async def test_the_loop_logs_only_intervals_in_which_something_happened(caplog):
 
 async def test_interval_zero_means_no_lines():
     await asyncio.wait_for(log_stats(Metrics(), list, 0), 1)
+
+
+async def test_an_unexpected_error_does_not_end_the_lines(caplog):
+    metrics = Metrics()
+    caplog.set_level(logging.INFO, "warmroute.telemetry.stats")
+    broken = True
+
+    def workers():
+        if broken:
+            raise RuntimeError("a bug")
+        metrics.prompt_seen(10, 5)
+        return []
+
+    task = asyncio.create_task(log_stats(metrics, workers, 0.01))
+    await asyncio.sleep(0.03)
+    assert caplog.messages == ["unexpected error in the statistics"]
+    broken = False
+    async with asyncio.timeout(2):
+        while len(caplog.messages) < 2:
+            await asyncio.sleep(0.005)
+    task.cancel()
+    assert "hits=5/total=10" in caplog.messages[1]

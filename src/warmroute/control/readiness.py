@@ -18,6 +18,7 @@ from warmroute.config.tree import Config
 from warmroute.control.infer_check import CannotServe, InferCheck
 from warmroute.fleet import Fleet, Member, UnknownWorker
 from warmroute.scheduling.worker import Pool, Worker
+from warmroute.telemetry.guard import Guard
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +73,13 @@ class Readiness:
 
     def _worker_has_passed(self, worker: Worker) -> bool:
         check = self._checks.get(worker)
-        return check is not None and check.done()
+        return check is not None and check.done() and not check.cancelled() and check.exception() is None
 
     async def _watch_fleet(self) -> None:
+        guard = Guard(logger, "the watch over infer-ready checks")
         while True:
-            self._look()
+            with guard:
+                self._look()
             await asyncio.sleep(self._look_seconds)
 
     def _look(self) -> None:
@@ -89,15 +92,17 @@ class Readiness:
 
     async def _check(self, member: Member) -> None:
         """Return once the worker has answered; the task's end is the pass."""
+        guard = Guard(logger, f"the infer-ready check of worker {member.url}")
         for attempt in count():
-            try:
-                await self._ask(member, attempt)
-            except (CannotServe, UnknownWorker) as problem:
-                logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
-                await asyncio.sleep(self._retry_seconds)
-            else:
-                logger.info("worker %s has answered its one-token request", member.url)
-                return
+            with guard:
+                try:
+                    await self._ask(member, attempt)
+                except (CannotServe, UnknownWorker) as problem:
+                    logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
+                else:
+                    logger.info("worker %s has answered its one-token request", member.url)
+                    return
+            await asyncio.sleep(self._retry_seconds)
 
     async def _ask(self, member: Member, attempt: int) -> None:
         """Send the one-token request; each attempt takes another partner, since it can be the partner that fails."""

@@ -31,6 +31,7 @@ from warmroute.fleet.times import FleetTimes
 from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.guard import Guard
 
 logger = logging.getLogger(__name__)
 
@@ -226,6 +227,7 @@ class Fleet(FleetView):
         self._want(info, source)
 
     async def _keep_house(self) -> None:
+        guard = Guard(logger, "the fleet's housekeeping")
         while True:
             leaving = any(member.leaving for member in self.members)
             try:
@@ -234,10 +236,8 @@ class Fleet(FleetView):
             except TimeoutError:
                 pass
             self._leave_began.clear()
-            try:
+            with guard:
                 self._tidy()
-            except Exception:
-                logger.exception("unexpected error in the fleet's housekeeping")
 
     def _tidy(self) -> None:
         for member in self._roster.finished():

@@ -7,14 +7,23 @@ after it has been seen down.
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from warmroute.fleet.client import EngineClient
 from warmroute.fleet.instance import InstanceInfo
+from warmroute.telemetry.guard import Guard
+
+logger = logging.getLogger(__name__)
 
 
 async def wait_for_return(client: EngineClient, info: InstanceInfo, retry: float) -> None:
     """Probe every `retry` seconds until the worker has failed once and then passed."""
-    while (await client.probe(info.url)).passed:  # noqa: ASYNC110 - nobody could set an event: the engine is elsewhere
-        await asyncio.sleep(retry)
-    while not (await client.probe(info.url)).passed:  # noqa: ASYNC110
+    guard = Guard(logger, f"the wait for {info.url}")
+    was_down = False
+    while True:
+        with guard:
+            passed = (await client.probe(info.url)).passed
+            if passed and was_down:
+                return
+            was_down = was_down or not passed
         await asyncio.sleep(retry)

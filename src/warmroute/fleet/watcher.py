@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from warmroute.fleet.acquaintance import get_to_know
@@ -19,6 +18,7 @@ from warmroute.fleet.member import Member
 from warmroute.fleet.roster import Roster
 from warmroute.fleet.states import State
 from warmroute.fleet.times import FleetTimes
+from warmroute.telemetry.guard import Guard
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,8 @@ class Watcher:
         self._times = times
         self._hinted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._troubles: dict[str, str] = {}
+        self._probe_guard = Guard(logger, f"the probe of worker {member.url}")
+        self._poll_guard = Guard(logger, f"the poll of worker {member.url}")
         # Workers that came together are not probed together: a thousand at once would stall the loop.
         self._phase = zlib.crc32(member.id.encode()) / 2**32
 
@@ -75,7 +76,8 @@ class Watcher:
                 next_hint = clock() + self._times.hint_spacing
             self._hinted.clear()
             started, was_starting = clock(), self._is_starting()
-            await self._survive("probe", self._probe)
+            with self._probe_guard:
+                await self._probe()
             if self._is_starting():
                 interval = self._times.retry
             elif was_starting:
@@ -106,7 +108,8 @@ class Watcher:
         while True:
             await asyncio.sleep(delay)
             if self._member.health.is_healthy:
-                await self._survive("poll", self._poll)
+                with self._poll_guard:
+                    await self._poll()
             delay = self._intervals.poll
 
     async def _poll(self) -> None:
@@ -129,14 +132,3 @@ class Watcher:
         except TimeoutError:
             return False
         return True
-
-    async def _survive(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await step()
-        except Exception as error:
-            trouble = repr(error)
-            if self._troubles.get(what) != trouble:
-                logger.exception("worker %s: unexpected error in its %s", self._member.url, what)
-            self._troubles[what] = trouble
-        else:
-            self._troubles.pop(what, None)

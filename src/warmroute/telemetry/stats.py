@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from warmroute.scheduling.worker import Worker
+from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -56,10 +57,12 @@ async def log_stats(metrics: Metrics, workers: Callable[[], Iterable[Worker]], i
     """Log a line every `interval` seconds in which something happened, until cancelled. Returns at once for 0."""
     if interval <= 0:
         return
-    before = take_snapshot(metrics, workers())
+    guard = Guard(logger, "the statistics")
+    before: Snapshot | None = None
     while True:
+        with guard:
+            now = take_snapshot(metrics, workers())
+            if before is not None and (line := render_stats(now, before)):
+                logger.info("%s", line)
+            before = now
         await asyncio.sleep(interval)
-        now = take_snapshot(metrics, workers())
-        if line := render_stats(now, before):
-            logger.info("%s", line)
-        before = now
