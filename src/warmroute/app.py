@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 SHUTDOWN_SECONDS = 30
+FAREWELL_SECONDS = 1.0
 _REPORTS_POLL_SECONDS = 1.0
 
 
@@ -137,9 +138,9 @@ class Router:
             self._server.should_exit = True
 
     def abandon_running(self) -> None:
-        """Do not wait for running requests any longer."""
+        """Do not wait for running requests any longer: their clients are told, and have FAREWELL_SECONDS to read it."""
         if self._server is not None:
-            self._server.force_exit = True
+            self._server.abandon()
 
     def _all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -199,6 +200,23 @@ class _Server(uvicorn.Server):
         """Start as uvicorn does, then tell."""
         await super().startup(sockets)
         self.accepting.set()
+
+    def abandon(self) -> None:
+        """Cancel what runs, so that each client gets an end of its answer; close what is left after a moment."""
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        self.force_exit = True
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down as uvicorn does; the application's end is awaited also by force, else it would be cancelled."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from warmroute.config import cors
 from warmroute.control.abort import abort_routes
+from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
 from warmroute.control.errors import install_error_handlers
 from warmroute.control.health import health_routes
@@ -54,4 +55,5 @@ def create_control_app(parts: ControlParts) -> FastAPI:
             expose_headers=cors.EXPOSED_HEADERS,
             max_age=PREFLIGHT_MAX_AGE_SECONDS,
         )
+    app.add_middleware(AnswersWhenCancelled)
     return app
