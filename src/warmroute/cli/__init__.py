@@ -1,19 +1,23 @@
 """The `warmroute` command: finds the module of a command, loads it alone, and runs it.
 
-Each command is a module of this package with `add_arguments(parser)` and `run(args) -> exit code`.
+Each command is a module of this package with `add_arguments(parser)` and `run(args) -> exit code`. What takes time to
+load is loaded by `main`, which knows by then what a signal is to do.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-from warmroute.cli.parser import VERSION, UsageError, parse, same_spelling
-from warmroute.config.options import hint
+from warmroute.cli.startup import ends_quietly
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from types import ModuleType
 
 # What `warmroute --help` says of each, without loading any of them.
 COMMANDS = {
@@ -24,12 +28,24 @@ COMMANDS = {
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
 }
 BAD_USAGE = 2
-_COMMANDS_HINT = f" (known: {', '.join(COMMANDS)})"
+# As in orderly ends: servers are meant to be ended by these signals, other commands are broken off.
+_SERVERS = ("serve", "engine")
+_ENDS_SERVER: Mapping[signal.Signals, int] = {signal.SIGINT: 0, signal.SIGTERM: 0}
+_BREAKS_OFF: Mapping[signal.Signals, int] = {signal.SIGINT: 130}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for a command line or configuration that cannot be used."""
-    arguments = same_spelling(sys.argv[1:] if argv is None else argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    with ends_quietly(_ENDS_SERVER if given[:1] and given[0] in _SERVERS else _BREAKS_OFF):
+        return _main(given)
+
+
+def _main(given: Sequence[str]) -> int:
+    from warmroute.cli.parser import VERSION, UsageError, parse, same_spelling
+    from warmroute.config.options import hint
+
+    arguments = same_spelling(given)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return 0
@@ -38,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        print(f"warmroute: unknown command {name}{hint(name, COMMANDS) or _COMMANDS_HINT}", file=sys.stderr)
+        print(f"warmroute: unknown command {name}{hint(name, COMMANDS) or _known()}", file=sys.stderr)
         return BAD_USAGE
     module = import_module(f"{__name__}.{name}")
     try:
@@ -59,7 +75,11 @@ def _run(name: str, module: ModuleType, args: Namespace) -> int:
         print(f"warmroute {name}: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:
-        return 130  # as a shell reports a process that SIGINT ended
+        return _BREAKS_OFF[signal.SIGINT]  # as a shell reports a process that SIGINT ended
+
+
+def _known() -> str:
+    return f" (known: {', '.join(COMMANDS)})"
 
 
 def _overview() -> str:
