@@ -32,7 +32,7 @@ NO_JSON_OBJECTS = {
 WRONG_TYPES = [
     *((path, "model", value) for path in RELAYED for value in (1, True, ["m"], {"name": "m"})),
     *((path, "stream", value) for path in RELAYED for value in ("true", 1, 0, [], {})),
-    *((path, "max_tokens", value) for path in (CHAT, COMPLETIONS) for value in ("1", 1.5, 10.0, True, [], {})),
+    *((path, "max_tokens", value) for path in (CHAT, COMPLETIONS) for value in ("1", 1.5, 0.1, True, [], {})),
     *((CHAT, "max_completion_tokens", value) for value in ("1", 1.5, False, [])),
     *((CHAT, "messages", value) for value in ("hi", 1, True, {"role": "user"})),
     *((COMPLETIONS, "prompt", value) for value in (1, True, {"text": "hi"})),

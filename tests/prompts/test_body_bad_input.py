@@ -15,7 +15,7 @@ SMALL = Ladder.fixed(8)
 WRONG = {
     "model": (1, True, [], {}),
     "stream": ("true", 1, 0, [], {}),
-    "max_tokens": ("1", 1.0, True, [], {}),
+    "max_tokens": ("1", 1.5, True, [], {}),
     "max_completion_tokens": ("1", 1.5, False, [], {}),
     "messages": ("hi", 1, True, {}),
     "prompt": (1, True, {}),

@@ -116,16 +116,24 @@ def test_a_boolean_is_a_boolean(value):
     assert caught.value.param == "stream"
 
 
-@pytest.mark.parametrize("text", [b'"5"', b"10.0", b"1e3", b"true", b"[]", b"{}", b"-1.5"])
+@pytest.mark.parametrize("text", [b'"5"', b"10.5", b"1e-3", b"true", b"[]", b"{}", b"-1.5"])
 def test_a_cap_is_an_integer(text):
     with pytest.raises(BadRequest, match=r"^Invalid type for 'max_tokens': expected an integer, got ") as caught:
         read_cap(Raw(text), "max_tokens")
     assert caught.value.param == "max_tokens"
 
 
+@pytest.mark.parametrize(("text", "cap"), [(b"0", 0), (b"16", 16), (b"16.0", 16), (b"1e3", 1000), (b"2.5e1", 25)])
+def test_a_whole_number_is_an_integer_however_it_is_written(text, cap):
+    assert read_cap(Raw(text), "max_tokens") == cap
+
+
 @pytest.mark.parametrize(
     ("text", "cap"),
-    [(b"0", 0), (b"16", 16), (b"null", None), (b"-1", None), (b"9" * 30, None), (b"9" * 5000, None)],
+    [
+        *((b"null", None), (b"-1", None), (b"-1.0", None)),
+        *((b"9" * 30, None), (b"9" * 5000, None), (b"1e30", None), (b"1e999", None)),
+    ],
 )
 def test_a_cap_that_caps_nothing_is_none(text, cap):
     """Negative and absurd numbers are the engine's to judge; the scheduler does not count with them."""

@@ -10,6 +10,7 @@ because it is no JSON: NaN, Infinity, control characters inside strings. A UTF-8
 from __future__ import annotations
 
 import codecs
+import math
 import re
 
 import msgspec
@@ -21,8 +22,9 @@ MISSING = Raw()
 QUOTE, BRACKET, BRACE = b'"[{'
 _T, _F, _N = b"tfn"
 
+_NUMBER = "a number"
 _KINDS = {
-    **dict.fromkeys(b"-0123456789", "a number"),
+    **dict.fromkeys(b"-0123456789", _NUMBER),
     QUOTE: "a string",
     BRACKET: "an array",
     BRACE: "an object",
@@ -166,16 +168,21 @@ def read_boolean(raw: Raw, name: str) -> bool:
 
 
 def read_cap(raw: Raw, name: str) -> int | None:
-    """An integer; None when absent, null or no cap at all (negative, absurdly large). BadRequest for anything else."""
+    """A whole number, however it is written; None when absent, null or no cap at all (negative, absurdly large).
+
+    BadRequest for anything else.
+    """
     view = present(raw)
     if view is None:
         return None
     text = bytes(view)
     if text.isdigit():
         return int(text) if len(text) <= _LONGEST_CAP else None
-    if text.startswith(b"-") and text[1:].isdigit():
-        return None
-    raise wrong_type(name, "an integer", view)
+    # To JSON 16 and 16.0 are the same number, and engines take both.
+    value = float(text) if _KINDS[view[0]] == _NUMBER else math.nan
+    if not (value.is_integer() or math.isinf(value)):
+        raise wrong_type(name, "an integer", view)
+    return int(value) if 0 <= value < 10**_LONGEST_CAP else None
 
 
 def wrong_type(name: str, expected: str, view: memoryview) -> BadRequest:
