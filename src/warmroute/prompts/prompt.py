@@ -14,7 +14,8 @@ class Prompt:
     `fingerprint` holds one chained 64-bit hash per block of the ladder, shallowest first; equal hashes at equal
     depth mean equal prefixes. `seed` is what the chain of a token fingerprint starts from: one hash of all that
     changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
-    `max_tokens` is None when the client set no cap.
+    `max_tokens` is None when the client set no cap. Like `request_id` and `session_id` it is for policies
+    of others; none of our own reads it.
     """
 
     tokens: int = 0

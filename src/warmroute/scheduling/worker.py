@@ -10,7 +10,10 @@ Role = Literal["mixed", "prefill", "decode"]
 
 
 class Load:
-    """What open leases hold on one worker. Only the ledger changes it; everybody may read it."""
+    """What open leases hold on one worker. Only the ledger changes it; everybody may read it.
+
+    No policy of our own reads `active_tokens`; it is for those of others.
+    """
 
     __slots__ = ("active_tokens", "pending_prefill_tokens", "running_requests")
 

@@ -107,7 +107,7 @@ class RouterCollector(Collector):
     def _tokens(self) -> Iterator[Metric]:
         metrics = self._sources.metrics
         yield CounterMetricFamily(
-            "warmroute_prompt_tokens", "Tokens of the prompts that were placed.", metrics.prompt_tokens
+            "warmroute_prompt_tokens", "Tokens of the prompts that were answered.", metrics.prompt_tokens
         )
         yield CounterMetricFamily(
             "warmroute_matched_tokens",

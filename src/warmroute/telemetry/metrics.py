@@ -45,7 +45,7 @@ class Metrics:
         self._requests[key] = self._requests.get(key, 0) + 1
 
     def prompt_seen(self, prompt_tokens: int, matched_tokens: int) -> None:
-        """Count a placed prompt: its tokens, and how many of them the chosen worker was believed to hold."""
+        """Count an answered prompt: its tokens, and how many of them the chosen worker was believed to hold."""
         self.prompt_tokens += prompt_tokens
         self.matched_tokens += matched_tokens
 
