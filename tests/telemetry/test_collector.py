@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from random import Random
 
@@ -27,18 +28,19 @@ from warmroute.telemetry.metrics import Metrics
 class Router:
     """The parts of a router that a page shows."""
 
-    def __init__(self, *workers: Worker) -> None:
+    def __init__(self, *workers: Worker, index_bytes: int = 0) -> None:
         self.workers = list(workers)
         self.metrics = Metrics()
         self.ledger = Ledger()
         policies = {role: create_policy("request_num", SchedulerConfig()) for role in ROLES}
-        index = PrefixIndex(Ladder.default(), 0, 0)
+        self.index = index = PrefixIndex(Ladder.default(), index_bytes, 0)
         self.scheduler = Scheduler(policies, index, self.ledger, rng=Random(1), clock=lambda: 0.0)
         self.connections = 0
         self.registry: CollectorRegistry = create_registry(
             Sources(
                 self.metrics,
                 self.ledger,
+                index,
                 lambda: self.workers,
                 self.scheduler.policy_name,
                 lambda: self.connections,
@@ -82,6 +84,9 @@ def test_a_router_without_workers_shows_zeros_and_no_gaps():
     assert router.samples("warmroute_time_to_first_token_seconds_count") == {(): 0}
     assert router.samples("warmroute_upstream_connections") == {(): 0}
     assert router.samples("warmroute_ledger_consistent") == {(): 1}
+    assert router.samples("warmroute_leases_lost_total") == {(): 0}
+    assert router.samples("warmroute_prefix_index_bytes") == {(): 0}
+    assert router.samples("warmroute_prefix_index_evicted_blocks_total") == {(): 0}
 
 
 def test_a_worker_has_its_series_before_its_first_request(worker):
@@ -159,6 +164,27 @@ def test_an_inconsistent_ledger_shows_and_is_logged_once(worker, caplog):
     worker.load.running_requests -= 1
     assert router.samples("warmroute_ledger_consistent") == {(): 1}
     lease.release(Outcome.SERVED)
+
+
+def test_a_lease_that_was_lost_is_counted(worker):
+    router = Router(worker)
+    lease = router.lease(worker, 40)
+    del lease
+    gc.collect()
+    assert router.samples("warmroute_leases_lost_total") == {(): 1}
+    assert router.samples("warmroute_ledger_consistent") == {(): 1}
+
+
+def test_the_size_of_the_index_and_what_found_no_room_are_shown():
+    small = Worker("a:1", "http://a:1", cache_tokens=192)
+    router = Router(small, index_bytes=1 << 20)
+    router.index.claim(small, [1, 2, 3], 0.0, -1)
+    size = router.index.size_bytes
+    assert size > 0
+    assert router.samples("warmroute_prefix_index_bytes") == {(): size}
+    assert router.samples("warmroute_prefix_index_evicted_blocks_total") == {(): 0}
+    router.index.claim(small, [4, 5], 1.0, -2)
+    assert router.samples("warmroute_prefix_index_evicted_blocks_total") == {(): 2}
 
 
 def test_no_other_sample_line_can_be_taken_for_leases_or_pending_tokens(worker):

@@ -33,5 +33,10 @@ class ControlParts:
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""
         return Sources(
-            self.metrics, self.ledger, self.fleet.workers, self.scheduler.policy_name, self.upstream_connections
+            self.metrics,
+            self.ledger,
+            self.scheduler.index,
+            self.fleet.workers,
+            self.scheduler.policy_name,
+            self.upstream_connections,
         )

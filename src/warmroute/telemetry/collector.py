@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.metrics import TTFT_BUCKETS, Metrics
 
@@ -35,6 +36,7 @@ class Sources:
 
     metrics: Metrics
     ledger: Ledger
+    index: PrefixIndex
     workers: Callable[[], Iterable[Worker]]
     policy_name: Callable[[Role], str]
     upstream_connections: Callable[[], int]
@@ -58,6 +60,7 @@ class RouterCollector(Collector):
         yield self._requests(workers)
         yield from self._loads(workers)
         yield from self._tokens()
+        yield from self._index()
         yield self._time_to_first_token()
         yield from self._disaggregation(workers)
         yield GaugeMetricFamily(
@@ -69,6 +72,11 @@ class RouterCollector(Collector):
             "warmroute_ledger_consistent",
             "1 if every load equals what the open leases add up to, else 0.",
             float(self._audit()),
+        )
+        yield CounterMetricFamily(
+            "warmroute_leases_lost",
+            "Requests that were given back because nothing held them any more, without being ended.",
+            self._sources.ledger.lost_leases,
         )
 
     def _requests(self, workers: Iterable[Worker]) -> Metric:
@@ -113,6 +121,17 @@ class RouterCollector(Collector):
             "warmroute_matched_tokens",
             "Prompt tokens that the chosen worker was believed to hold already.",
             metrics.matched_tokens,
+        )
+
+    def _index(self) -> Iterator[Metric]:
+        index = self._sources.index
+        yield GaugeMetricFamily(
+            "warmroute_prefix_index_bytes", "Memory that the prefix index takes, by its own books.", index.size_bytes
+        )
+        yield CounterMetricFamily(
+            "warmroute_prefix_index_evicted_blocks",
+            "Blocks that the prefix index forgot for lack of room, counted for each worker that held them.",
+            index.evictions,
         )
 
     def _time_to_first_token(self) -> Metric:
