@@ -5,6 +5,7 @@ import json
 
 import pytest
 from tests.support.http_client import COMPLETIONS, Client, ask, post
+from tests.support.memory import tracing
 from tests.support.router import eventually
 from tests.support.scripted_worker import (
     LAST_CHUNK,
@@ -29,6 +30,26 @@ async def test_a_stream_arrives_unchanged(router, worker):
     answer = await ask(router.port, STREAM)
     assert answer.body == b"".join([*EVENTS, DONE])
     assert answer.values(b"content-type") == [b"text/event-stream"]
+
+
+async def test_the_request_is_not_kept_while_its_answer_streams(router, worker):
+    go_on = asyncio.Event()
+
+    async def script(_request, connection):
+        await connection.send(SSE_HEAD + chunk(b"first"))
+        await go_on.wait()
+        await connection.send(LAST_CHUNK)
+
+    worker.script = script
+    request = post(body=b'{"messages":["%b"]}' % (b"x" * 4 * MEGABYTE))
+    async with await Client.connect(router.port) as client:
+        with tracing() as held:
+            await client.send(request)
+            await client.read_head()
+            assert await client.read_chunk() == b"first"
+            assert held() < MEGABYTE
+        go_on.set()
+        assert await client.read_chunk() == b""
 
 
 @pytest.mark.parametrize("first", [b"data: 1\r\n\r\n", b": ping\n\n", b"data: half an ev", b"\x00\xff\n"])

@@ -1,8 +1,22 @@
 """What a pair does when all is well."""
 
+import asyncio
+
 import pytest
-from tests.support.http_client import ask
-from tests.support.pd import DIALECTS, HANDLE, JSON_BODY, STREAM_BODY, chat, good_answer, pairs_over
+from tests.support.http_client import Client, ask
+from tests.support.memory import tracing
+from tests.support.pd import (
+    DIALECTS,
+    EVENTS,
+    HANDLE,
+    JSON_BODY,
+    PREFILL_ANSWER,
+    STREAM_BODY,
+    chat,
+    good_answer,
+    pairs_over,
+)
+from tests.support.scripted_worker import LAST_CHUNK, SSE_HEAD, answering, chunk, then_closing
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -23,3 +37,27 @@ async def test_the_answer_of_decode_is_the_clients(dialect, stream):
             assert HANDLE in pairs.decode.seen[0].body
         else:
             assert [request.body for request in pairs.prefill.seen] == [request.body for request in pairs.decode.seen]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_request_is_not_kept_while_its_answer_streams(dialect):
+    """Neither as it came nor as a leg got it, and not by what is known of a pair that failed before."""
+    go_on = asyncio.Event()
+
+    async def decode(_request, connection):
+        await connection.send(SSE_HEAD + chunk(EVENTS[0]))
+        await go_on.wait()
+        await connection.send(LAST_CHUNK)
+
+    size = 2**22
+    request = chat(stream=True, padding="x" * size)
+    async with pairs_over(dialect, 2, 2) as pairs, await Client.connect(pairs.router.port) as client:
+        pairs.prefill.first = [then_closing(b""), answering(PREFILL_ANSWER)]
+        pairs.decode.then = decode
+        with tracing() as held:
+            await client.send(request)
+            await client.read_head()
+            assert await client.read_chunk() == EVENTS[0]
+            assert held() < size // 4
+        go_on.set()
+        assert await client.read_chunk() == b""

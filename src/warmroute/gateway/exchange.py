@@ -10,6 +10,7 @@ import asyncio
 from http import HTTPStatus
 from typing import Protocol
 
+from warmroute.engines.dialect import Request
 from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import Answer, GatewayError, UpstreamError, answer_to
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
@@ -20,6 +21,8 @@ from warmroute.prompts.body import Kind
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.metrics import Metrics
+
+_NO_REQUEST = Request(b"", "other", False, "")
 
 CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
@@ -55,6 +58,8 @@ class Exchange:
     client_gone = False
     started = False
     status = 0
+    request = _NO_REQUEST
+    """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
     _connection: UpstreamConnection | None = None
     _failure: UpstreamError | None = None
@@ -210,6 +215,7 @@ class Exchange:
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
         self.started = True
+        self._drop_request()
         self.status = head.status
         self._event_stream = head.event_stream
         if self.lease is not None:
@@ -281,10 +287,15 @@ class Exchange:
         if self._finished:
             return
         self._finished = True
-        self.body_pieces.clear()
+        self._drop_request()
         self.lease = None
         self.client.exchange_done(self)
         self.task = None
+
+    def _drop_request(self) -> None:
+        """Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes."""
+        self.body_pieces.clear()
+        self.request = _NO_REQUEST
 
     def _render(self, answer: Answer) -> bytes:
         lines = [

@@ -46,7 +46,11 @@ class DecodeLeg(Leg):
     def detach(self) -> None:
         """The pair's run is over."""
         super().detach()
-        self._filter = self._watched = None
+        self._forget_request()
+
+    def _forget_request(self) -> None:
+        """Whoever looks for what another pair might get holds the request."""
+        self.reschedule = self._filter = self._watched = None
 
     def _accept(self, body: bytes, complete: bool) -> None:
         if self.waits_for_edit:
@@ -58,6 +62,7 @@ class DecodeLeg(Leg):
         if self._head is not None and not self._exchange.started and self._filter is None:
             self._filter = self._filter_for(self._head)
         if self._filter is None:
+            self._forget_request()
             self._pass_on(body, complete)
         else:
             self._pass_filtered(body, complete)
@@ -104,9 +109,11 @@ class DecodeLeg(Leg):
             self._run.give_back(self._watched.next_request)
         elif self._watched is not None and self._watched.is_passing:
             self._head = head
+            self._forget_request()
             self._pass_on(body, complete)
         elif head is not None or body or complete:
             if not self._exchange.started:
+                self._run.begun()
                 self._exchange.attach(self._connection, self._run.router_lines)
             self._exchange.response_received(head, body, complete)
 

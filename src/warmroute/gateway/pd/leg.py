@@ -34,7 +34,9 @@ class Leg:
         self._connection: UpstreamConnection | None = None
         self._is_kept = False
         self._is_cancelled = False
-        self._request: tuple[bytes, bytes] | None = None
+        self._is_sent = False
+        self.body = b""
+        """What to send; until the worker answers, it may have to be sent once more."""
         self._verdict = Verdict.ACCEPT
         self._head: ResponseHead | None = None
         self._held = bytearray()
@@ -48,17 +50,26 @@ class Leg:
         if self._connection is None:
             await self._connect()
 
-    def send(self, body: bytes) -> None:
+    def send(self) -> None:
         """Send the request on the connection that was opened."""
-        head = self._exchange.head_for(self._connections.address, len(body))
-        self._request = (self._head_to_send(head), body)
-        self._transmit()
+        connection = self._connection
+        if connection is None:
+            return
+        if self._is_cancelled or self._exchange.client_gone or self._exchange.started:
+            # The other leg has decided it while this one was connecting: no engine shall begin with it.
+            self.cancel()
+        elif connection.is_closed:
+            self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
+        else:
+            self._is_sent = True
+            head = self._exchange.head_for(self._connections.address, len(self.body))
+            connection.send(self._head_to_send(head), self.body, self)
 
     async def send_again(self) -> None:
         """Send what was lost on a new connection."""
-        self.is_lost = False
+        self.is_lost = self._is_sent = False
         await self._connect()
-        self._transmit()
+        self.send()
 
     def cancel(self) -> None:
         """End what is under way, for good; nothing more is heard of it."""
@@ -67,14 +78,15 @@ class Leg:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._request is None:
-            self._connections.put_back(connection)
-        else:
+        if self._is_sent:
             connection.abort()
+        else:
+            self._connections.put_back(connection)
 
     def detach(self) -> None:
         """The pair's run is over."""
         self._run = None
+        self.body = b""
 
     async def _connect(self) -> None:
         try:
@@ -82,19 +94,6 @@ class Leg:
         except ConnectFailed as error:
             if self._run is not None and not self._is_cancelled:
                 raise self._run.fail(self, error) from error
-
-    def _transmit(self) -> None:
-        connection, request = self._connection, self._request
-        if connection is None or request is None:
-            return
-        if self._is_cancelled or self._exchange.client_gone:
-            # The other leg has decided it while this one was connecting: no engine shall begin with it.
-            self._request = None
-            self.cancel()
-        elif connection.is_closed:
-            self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
-        else:
-            connection.send(*request, self)
 
     def _head_to_send(self, head: bytes) -> bytes:
         return head
@@ -110,6 +109,7 @@ class Leg:
         if head is not None:
             self.status = head.status
             self._head = head
+            self.body = b""
             self._verdict = judge(self.side, head.status, client_has_bytes=self._exchange.started)
             if self._run is not None and self._verdict in (Verdict.PASS, Verdict.REPLACE):
                 self._run.cancel_other(self)
@@ -166,6 +166,7 @@ class Leg:
         if self._run is None:
             return
         connection, self._connection = self._connection, None
+        self._run.begun()
         self._exchange.attach(connection, self._run.router_lines)
         if connection is not None:
             connection.hand_to(self._exchange)

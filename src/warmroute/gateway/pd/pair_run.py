@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from warmroute.engines.dialect import Handover, InTurn, Request, Together
+from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
 class PairRun:
     """Callbacks of the legs decide it: the first failure cancels the other leg there and then, and wakes the relay up.
 
-    `given_back`: the engines gave the request up, and another pair shall get this one.
+    `is_given_back`: the engines gave the request up, and another pair shall get what is now the exchange's.
+    The legs alone have the bodies, no frame that waits for the answer: that may take long, and a body be large.
     """
 
     __slots__ = (
-        "_is_in_turn",
+        "_follow",
         "_merge",
         "decode",
         "exchange",
         "failure",
         "gateway",
-        "given_back",
+        "is_given_back",
         "pair",
         "prefill",
         "router_lines",
@@ -45,52 +47,65 @@ class PairRun:
         self.gateway = gateway
         self.pair = pair
         self.failure: LegFailed | None = None
-        self.given_back: Request | None = None
+        self.is_given_back = False
         self.router_lines = b""
         self.prefill = PrefillLeg(self, pair.prefill)
         self.decode = DecodeLeg(self, pair.decode)
-        self._merge: Together | None = None
-        self._is_in_turn = False
+        self._merge: Callable[[bytes], AnswerEdit | None] | None = None
+        self._follow: Callable[[bytes], DecodeRequest] | None = None
 
-    async def hand_over(self, handover: Handover, *, may_be_given_back: bool) -> None:
-        """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
+    def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
+        """Learn what is to be sent."""
         url_line = self.gateway.upstream.of(self.pair.decode.worker).url_line
         lines = [b"%b: %b\r\n" % header for header in handover.response_headers]
         self.router_lines = b"".join((url_line, *lines))
         if may_be_given_back:
             self.decode.reschedule = handover.reschedule
-        if isinstance(handover, Together):
-            await self._together(handover)
-        else:
-            await self._in_turn(handover)
+        self.prefill.body = handover.prefill_body
+        if isinstance(handover, InTurn):
+            self._follow = handover.follow
+            self.prefill.collects = True
+            return
+        self.decode.body = handover.decode_body
+        self._merge = handover.merge
+        if handover.merge is not None:
+            self.prefill.collects = self.decode.waits_for_edit = True
 
-    async def _together(self, handover: Together) -> None:
+    async def answer(self) -> None:
+        """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
+        await (self._together() if self._follow is None else self._in_turn())
+
+    async def _together(self) -> None:
         """Nothing is sent before both workers take connections: then neither ever waits for the other in vain."""
         prefill, decode = self.prefill, self.decode
-        if handover.merge is not None:
-            self._merge = handover
-            prefill.collects = decode.waits_for_edit = True
         await prefill.connect()
         await decode.connect()
-        prefill.send(handover.prefill_body)
-        decode.send(handover.decode_body)
+        prefill.send()
+        decode.send()
         await self._decided()
 
-    async def _in_turn(self, handover: InTurn) -> None:
+    async def _in_turn(self) -> None:
         prefill, decode = self.prefill, self.decode
-        self._is_in_turn = prefill.collects = True
         await prefill.connect()
-        prefill.send(handover.prefill_body)
+        prefill.send()
         await self._decided(prefilled=True)
         if not prefill.has_ended:
             return
-        following = handover.follow(prefill.answer)
+        self._follow_on()
+        await decode.connect()
+        decode.send()
+        await self._decided()
+
+    def _follow_on(self) -> None:
+        """Make the decode leg's request of the prefill leg's answer."""
+        follow, self._follow = self._follow, None
+        if follow is None:
+            return
+        following = follow(self.prefill.answer)
         if following.recomputes:
             self.gateway.pd.recomputed(self.pair)
-        decode.edit = following.edit
-        await decode.connect()
-        decode.send(following.body)
-        await self._decided()
+        self.decode.edit = following.edit
+        self.decode.body = following.body
 
     async def _decided(self, *, prefilled: bool = False) -> None:
         """Wait until the client has its answer, the request was given back or, if `prefilled`, prefill has ended."""
@@ -101,7 +116,7 @@ class PairRun:
             if self.failure is not None:
                 raise self.failure
             exchange.raise_failure()
-            if exchange.is_answered or self.given_back is not None or (prefilled and prefill.has_ended):
+            if exchange.is_answered or self.is_given_back or (prefilled and prefill.has_ended):
                 return
             if prefill.is_lost:
                 await prefill.send_again()
@@ -120,9 +135,14 @@ class PairRun:
             self.exchange.wake()
         return self.failure
 
+    def begun(self) -> None:
+        """The client's answer begins: nothing is sent again."""
+        self.prefill.body = self.decode.body = b""
+
     def give_back(self, request: Request) -> None:
         """The decode worker's answer is none: another pair shall get this request."""
-        self.given_back = request
+        self.exchange.request = request
+        self.is_given_back = True
         self.prefill.cancel()
         self.decode.cancel()
         self.exchange.wake()
@@ -134,9 +154,10 @@ class PairRun:
 
     def prefill_ended(self) -> None:
         """The prefill worker has given its whole answer."""
-        if self._merge is not None and self._merge.merge is not None:
-            self.decode.go_on(self._merge.merge(self.prefill.answer))
-        elif self._is_in_turn:
+        merge, self._merge = self._merge, None
+        if merge is not None:
+            self.decode.go_on(merge(self.prefill.answer))
+        elif self._follow is not None:
             self.exchange.wake()
 
     # The end.

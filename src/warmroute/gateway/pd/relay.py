@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     """Let a prefill and a decode worker answer the exchange, or a decode worker alone where a pair cannot."""
-    request = _request(exchange, prompt, gateway)
+    exchange.request = _request(exchange, prompt, gateway)
     decode = gateway.fleet.pairs(prompt.model).decode
     check_model(prompt.model, decode, gateway)
-    reason = reason_for_alone(request, decode, gateway)
+    reason = reason_for_alone(exchange.request, decode, gateway)
     if reason is not None:
         gateway.metrics.pd_decode_alone(reason)
         return await serve_from(lambda: gateway.fleet.pairs(prompt.model).decode, exchange, prompt, gateway)
-    await _try_pairs(request, exchange, prompt, gateway)
+    await _try_pairs(exchange, prompt, gateway)
 
 
-async def _try_pairs(request: Request, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
+async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     tried = Tried()
     while True:
         pairs = gateway.fleet.pairs(prompt.model)
@@ -53,14 +53,12 @@ async def _try_pairs(request: Request, exchange: Exchange, prompt: Prompt, gatew
         try:
             if serves_cached(pair, gateway):
                 return await try_cached(pair, exchange, prompt, gateway)
-            given_back = await _hand_over(exchange, request, pair, gateway, _may_give_back(pair, pairs, tried, gateway))
+            if not await _hand_over(exchange, pair, gateway, _may_give_back(pair, pairs, tried, gateway)):
+                return
         except LegFailed as failure:
             await _learn(failure, pair.prefill.worker, tried, gateway)
-            request = request.again()
+            exchange.request = exchange.request.again()
             continue
-        if given_back is None:
-            return
-        request = given_back
         tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
 
 
@@ -70,20 +68,18 @@ def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
     return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"))
 
 
-async def _hand_over(
-    exchange: Exchange, request: Request, pair: PairLease, gateway: Gateway, may_be_given_back: bool
-) -> Request | None:
-    """Let the pair answer. Returns the request for another pair if the engines gave this one back."""
+async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_be_given_back: bool) -> bool:
+    """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
     run = PairRun(exchange, pair, gateway)
     outcome = Outcome.FAILED
     try:
         dialect, prefill, decode = gateway.fleet.handshake(pair.prefill.worker, pair.decode.worker)
-        handover = dialect.begin(request, prefill, decode, gateway.rng)
-        await run.hand_over(handover, may_be_given_back=may_be_given_back)
-        if run.given_back is None and exchange.status < 400:
+        run.take(dialect.begin(exchange.request, prefill, decode, gateway.rng), may_be_given_back=may_be_given_back)
+        await run.answer()
+        if not run.is_given_back and exchange.status < 400:
             outcome = Outcome.SERVED
-        return run.given_back
+        return run.is_given_back
     except asyncio.CancelledError:
         outcome = Outcome.ABORTED
         raise
