@@ -44,12 +44,14 @@ class CacheAware:
         running = self._running(candidates)
         if lopsided(running, self.balance_abs_threshold, self.balance_rel_threshold):
             return process_tokens(candidates, prompt, rng)
-        tokens = prompt.tokens
-        per_uncached = self.hit_ratio_weight
+        # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
+        per_matched = self.hit_ratio_weight
         per_load = self.load_balance_weight
+        per_request = per_load * TOKENS_PER_RUNNING_REQUEST
         scores = [
-            per_uncached * (tokens - candidate.matched_tokens)
-            + per_load * (candidate.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * requests)
+            per_load * candidate.load.pending_prefill_tokens
+            + per_request * requests
+            - per_matched * candidate.matched_tokens
             for candidate, requests in zip(candidates, running, strict=True)
         ]
         return least(candidates, scores, rng)
