@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.headers import RequestHead, read_request_head
+from warmroute.gateway.headers import RequestHead, RequestHeads
 from warmroute.gateway.limits import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -53,6 +53,7 @@ class ClientProtocol(TurnTaking):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(gateway, config, server_state, app_state, _loop)
+        self._heads = RequestHeads()
         self._in_head = False
         self._head_bytes = 0  # received since the last head was complete: no less than the head under way
         self._control_body_bytes = 0
@@ -177,7 +178,7 @@ class ClientProtocol(TurnTaking):
     def _begin_exchange(self, kind: Kind, refusal: GatewayError | None) -> None:
         gateway = self._gateway
         version = self.parser.get_http_version()
-        head = read_request_head(self.headers)
+        head = self._heads.read(self.headers)
         exchange = Exchange(
             self,
             head,
