@@ -30,10 +30,8 @@ class ClientConnection(Protocol):
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
-
-    @property
-    def write_paused(self) -> bool:
-        """Whether the client reads more slowly than we write."""
+    write_paused: bool
+    """Whether the client reads more slowly than we write."""
 
     def reset(self) -> None:
         """End the connection with a TCP reset."""
@@ -70,10 +68,10 @@ class Exchange:
         client: ClientConnection,
         head: RequestHead,
         metrics: Metrics,
-        *,
         request_id: bytes,
         kind: Kind = "other",
         target: bytes = b"",
+        *,
         keep_alive: bool = False,
         http_1_0: bool = False,
         extra_headers: bytes = b"",
@@ -98,11 +96,6 @@ class Exchange:
             self.body_pieces = pieces = [b"".join(pieces)]
         return pieces[0] if pieces else b""
 
-    @property
-    def is_inference(self) -> bool:
-        """Whether this was a request to an inference path; else it is only there to be refused."""
-        return bool(self.target)
-
     # The request goes upstream, the response comes back.
 
     def head_for(self, address: Address, body_size: int) -> bytes:
@@ -125,7 +118,10 @@ class Exchange:
         if self.client_gone:
             connection.abort()
             raise asyncio.CancelledError
-        self.attach(connection, router_lines)
+        self._router_lines = router_lines
+        self._connection = connection
+        if self.client.write_paused:
+            connection.pause_reading()
         try:
             connection.send(head, self.body, self)
             await suspended()
@@ -177,7 +173,8 @@ class Exchange:
                 out += b"0\r\n\r\n"
             if out:
                 self.client.transport.write(out)
-            self.wake()
+            if self.task is not None:
+                self.task.resume()
         elif out:
             self.client.transport.write(out)
 
@@ -206,16 +203,15 @@ class Exchange:
         if self.lease is not None:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
-        if head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE:
+        if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
             if self.http_1_0:
                 self._until_close = True
                 self.keep_alive = False
             else:
                 self._chunked = True
                 framing = b"transfer-encoding: chunked\r\n"
-        return b"".join(
-            (status_line(head.status, head.reason), head.forwarded, framing, self._router_lines, self._own_lines())
-        )
+        status = status_line(head.status, head.reason)
+        return b"".join((status, head.forwarded, framing, self._router_lines, self._own_lines()))
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
@@ -272,7 +268,7 @@ class Exchange:
         if self._finished:
             return
         self._finished = True
-        self.body_pieces.clear()
+        self.body_pieces = []
         self.lease = None
         self.client.exchange_done(self)
         self.task = None
