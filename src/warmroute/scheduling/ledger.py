@@ -96,15 +96,15 @@ class Ledger:
         Without `prefills` the worker gets the prompt prefilled elsewhere and takes no pending prefill.
         """
         prefill_tokens = prompt.tokens - matched_tokens if prefills else 0
-        opened_at = ""
-        if self._keep_stacks:
-            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
-            opened_at = "".join(traceback.format_list(stack))
         serial = next(self._serials)
         entry = self._entries[serial] = Entry(serial, worker, prefill_tokens, prompt.tokens)
         self._open_by_role[entry.role] += 1
         self._workers[worker] = None
-        return Lease(self, entry, prompt, matched_tokens, policy, index, opened_at)
+        lease = Lease(self, entry, prompt, matched_tokens, policy, index)
+        if self._keep_stacks:
+            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
+            lease.opened_at = "".join(traceback.format_list(stack))
+        return lease
 
     def close(self, entry: Entry) -> None:
         """Count a request out: lower the load by all that is held. For leases, which call it once."""

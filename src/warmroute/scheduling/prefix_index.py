@@ -48,12 +48,13 @@ class PrefixIndex:
     def match(self, fingerprint: Sequence[int]) -> Mapping[Worker, int]:
         """Tokens of the longest known prefix of this prompt, for every worker that holds any of it."""
         trie = self._trie
+        find = trie.nodes.get
         matched: dict[Worker, int] = {}
         last: Node | None = None
         depth, length = 0, len(fingerprint)
         while depth < length:
             # As `PrefixTrie.path` does, without the cost of a generator.
-            node = trie.nodes.get(fingerprint[depth])
+            node = find(fingerprint[depth])
             if node is None or node.parent is not last or node.start != depth:
                 break
             # Down a path holders only get fewer. Only where some of them end need they be written down.

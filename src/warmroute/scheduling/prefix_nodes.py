@@ -154,7 +154,9 @@ def _measure() -> tuple[int, int, int]:
     return node_bytes, hold_bytes, claim_bytes
 
 
-NODE_BYTES, HOLD_BYTES, CLAIM_BYTES = _measure()
+NODE_BYTES, HOLD_BYTES, _CLAIM_BYTES = _measure()
+# Every hold is taken to have one claimant: most have had one, and keep it until they are used again.
+HOLD_BYTES += _CLAIM_BYTES
 # Each claimant after the first costs its place in the tuple and a number.
 MORE_CLAIM_BYTES = BLOCK_BYTES + _HASH
 # A shelf with its sentinel and the entry that finds it.
@@ -162,5 +164,5 @@ SHELF_BYTES = NODE_BYTES + HOLD_BYTES + _DICT_ENTRY
 
 
 def claim_bytes(claimants: Claimants) -> int:
-    """What the claimants of one hold cost."""
-    return CLAIM_BYTES + MORE_CLAIM_BYTES * (len(claimants) - 1) if claimants else 0
+    """What the claimants of one hold cost beyond those of HOLD_BYTES."""
+    return MORE_CLAIM_BYTES * (len(claimants) - 1) if claimants else 0

@@ -156,7 +156,9 @@ class PrefixTrie:
         node, shelf = hold.node, hold.shelf
         shelf.remove(hold)
         shelf.tokens -= node.tokens
-        self.size_bytes -= HOLD_BYTES + claim_bytes(hold.claimants)
+        self.size_bytes -= HOLD_BYTES
+        if hold.claimants and len(hold.claimants) > 1:
+            self.size_bytes -= claim_bytes(hold.claimants)
         del node.holds[shelf.worker]
         if not node.holds:
             del self.nodes[node.hashes[0]]
@@ -179,5 +181,7 @@ class PrefixTrie:
 
     def _add_hold(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants) -> Hold:
         hold = node.holds[shelf.worker] = Hold(node, shelf, touched, claimants)
-        self.size_bytes += HOLD_BYTES + claim_bytes(claimants)
+        self.size_bytes += HOLD_BYTES
+        if claimants and len(claimants) > 1:
+            self.size_bytes += claim_bytes(claimants)
         return hold

@@ -56,7 +56,8 @@ class Scheduler:
             chosen = self._choose(candidates, prompt, pool, excluding)
             matched_tokens = chosen.matched_tokens
         finally:
-            _reset(matched)
+            if matched:
+                _reset(matched)
         return self._open(chosen.worker, prompt, matched_tokens)
 
     def select_pair(

@@ -42,7 +42,8 @@ class CacheAware:
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
         running = self._running(candidates)
-        if lopsided(running, self.balance_abs_threshold, self.balance_rel_threshold):
+        absolute, relative = self.balance_abs_threshold, self.balance_rel_threshold
+        if (absolute is not None or relative is not None) and lopsided(running, absolute, relative):
             return process_tokens(candidates, prompt, rng)
         # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
         per_matched = self.hit_ratio_weight
