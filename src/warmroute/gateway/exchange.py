@@ -44,6 +44,8 @@ class Exchange:
     """A request, read as far as it has come, and the state of its answer."""
 
     # How every exchange begins. As defaults of the class they cost nothing until they change.
+    body = b""
+    """The request body, once it is complete."""
     body_size = 0
     body_complete = False
     complete_at = 0.0
@@ -87,14 +89,6 @@ class Exchange:
         self._extra_headers = extra_headers
         self._metrics = metrics
         self._loop = client.loop
-
-    @property
-    def body(self) -> bytes:
-        """The request body, once it is complete."""
-        pieces = self.body_pieces
-        if len(pieces) > 1:
-            self.body_pieces = pieces = [b"".join(pieces)]
-        return pieces[0] if pieces else b""
 
     # The request goes upstream, the response comes back.
 
@@ -164,7 +158,7 @@ class Exchange:
             if not self._body_seen:
                 self._first_body_byte()
             if self._event_stream:
-                self._tail = body[-TAIL_BYTES:] if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
+                self._tail = body if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
@@ -269,6 +263,7 @@ class Exchange:
             return
         self._finished = True
         self.body_pieces = []
+        self.body = b""
         self.lease = None
         self.client.exchange_done(self)
         self.task = None

@@ -139,6 +139,9 @@ class ClientProtocol(TurnTaking):
     def on_message_complete(self) -> None:
         reading, self._reading = self._reading, None
         if isinstance(reading, Exchange):
+            pieces = reading.body_pieces
+            reading.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
             reading.body_complete = True
             reading.complete_at = self._last_activity
             if reading is self._current:
