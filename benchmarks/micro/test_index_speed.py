@@ -37,7 +37,7 @@ class Driver:
         worker = self.workers[number % 4]
         self.index.match(fingerprint)
         self.index.claim(worker, fingerprint, float(number), number)
-        self.index.confirm(worker, fingerprint, number)
+        self.index.confirm(number)
 
 
 def test_new_prompts(benchmark: BenchmarkFixture) -> None:

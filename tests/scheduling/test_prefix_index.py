@@ -21,7 +21,7 @@ def make_index(max_bytes: int = 1 << 30, ttl_seconds: float = 0) -> PrefixIndex:
 
 def learn(index: PrefixIndex, worker: Worker, fingerprint: list[int], now: float = 0.0) -> None:
     index.claim(worker, fingerprint, now, 1)
-    index.confirm(worker, fingerprint, 1)
+    index.confirm(1)
 
 
 def test_every_worker_gets_its_own_longest_match():
@@ -68,7 +68,7 @@ def test_what_one_request_confirmed_stays_when_another_fails():
     index, worker = make_index(), make_worker()
     for claimant in (1, 2):
         index.claim(worker, chain("abc"), 0.0, claimant)
-    index.confirm(worker, chain("abc"), 1)
+    index.confirm(1)
     index.retract(worker, chain("abc"), 2)
     assert index.tokens(worker) == SMALL_LADDER.tokens_at(3)
 
@@ -78,11 +78,17 @@ def test_a_late_answer_of_a_purged_worker_brings_nothing_back(settle: str):
     index, worker = make_index(), make_worker()
     index.claim(worker, chain("abc"), 0.0, 1)
     index.purge(worker)
-    getattr(index, settle)(worker, chain("abc"), 1)
+    if settle == "confirm":
+        index.confirm(1)
+    else:
+        index.retract(worker, chain("abc"), 1)
     assert index.match(chain("abc")) == {}
     # Nor does it touch what the restarted worker has been sent since.
     index.claim(worker, chain("abc"), 0.0, 2)
-    getattr(index, settle)(worker, chain("abc"), 1)
+    if settle == "confirm":
+        index.confirm(1)
+    else:
+        index.retract(worker, chain("abc"), 1)
     index.retract(worker, chain("abc"), 2)
     assert index.match(chain("abc")) == {}
 
@@ -194,7 +200,7 @@ def traced(index: PrefixIndex, workers: list[Worker], fingerprints: list[list[in
             worker = workers[number % len(workers)]
             index.claim(worker, fingerprint, float(number), number)
             if confirm:
-                index.confirm(worker, fingerprint, number)
+                index.confirm(number)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
     finally:

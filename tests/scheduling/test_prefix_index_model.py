@@ -46,7 +46,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(claim=claims)
     def confirm(self, claim: Claim) -> None:
-        self.index.confirm(*claim)
+        self.index.confirm(claim[2])
         self.model.confirm(*claim)
 
     @rule(claim=consumes(claims))

@@ -133,8 +133,10 @@ class SchedulerMachine(RuleBasedStateMachine):
             load = worker.load
             assert (load.running_requests, load.pending_prefill_tokens, load.active_tokens) == (0, 0, 0)
         assert self.scheduler.ledger.open_leases == 0
-        shelves = self.scheduler.index._trie.shelves
-        assert all(hold.claimants is None for shelf in shelves.values() for hold in holds_of(shelf))
+        trie = self.scheduler.index._trie
+        shelves = trie.shelves
+        assert not trie.pending
+        assert all(trie.is_confirmed(hold) for shelf in shelves.values() for hold in holds_of(shelf))
         assert not shelves.keys() & set(self.absent)
 
 

@@ -96,7 +96,7 @@ class NaivePrefixIndex:
 def holds_of(shelf: Shelf) -> Iterator[Hold]:
     """The holds of a worker, oldest first."""
     hold = shelf.oldest
-    while hold is not shelf._ends:
+    while hold is not shelf.ends:
         yield hold
         hold = hold.newer
 
@@ -111,7 +111,7 @@ def contents(index: PrefixIndex) -> dict[Worker, list[tuple[Prefix, float, set[i
     """All that the index believes, block by block in the order of eviction, in the form of `naive_contents`."""
     return {
         worker: [
-            (prefix_of(hold.node)[:depth], hold.touched, hold.claimants)
+            (prefix_of(hold.node)[:depth], hold.touched, claimants_of(index, hold))
             for hold in holds_of(shelf)
             for depth in range(hold.node.end, hold.node.start, -1)
         ]
@@ -126,6 +126,11 @@ def naive_contents(model: NaivePrefixIndex) -> dict[Worker, list[tuple[Prefix, f
         for worker, beliefs in model.beliefs.items()
         if beliefs
     }
+
+
+def claimants_of(index: PrefixIndex, hold: Hold) -> set[int] | None:
+    """The requests that would bring a hold's blocks; None when one of them has."""
+    return None if index._trie.is_confirmed(hold) else set(hold.claimants)
 
 
 def check_books(index: PrefixIndex, ladder: Ladder) -> None:
@@ -170,5 +175,6 @@ def check(index: PrefixIndex, ladder: Ladder) -> None:
         for hold in holds_of(shelf):
             seen.add(hold.node)
             assert hold.node.parent not in seen, "a parent would be evicted before its child"
-            above = hold.node.parent.holds[worker].claimants if hold.node.parent else None
-            assert above is None or (hold.claimants is not None and above >= hold.claimants)
+            above = claimants_of(index, hold.node.parent.holds[worker]) if hold.node.parent else None
+            claimants = claimants_of(index, hold)
+            assert above is None or (claimants is not None and above >= claimants)

@@ -33,10 +33,8 @@ class ClientConnection(Protocol):
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
-
-    @property
-    def write_paused(self) -> bool:
-        """Whether the client reads more slowly than we write."""
+    write_paused: bool
+    """Whether the client reads more slowly than we write."""
 
     def reset(self) -> None:
         """End the connection with a TCP reset."""
@@ -49,6 +47,8 @@ class Exchange:
     """A request, read as far as it has come, and the state of its answer."""
 
     # How every exchange begins. As defaults of the class they cost nothing until they change.
+    body = b""
+    """The request body, once it is complete."""
     body_size = 0
     body_complete = False
     complete_at = 0.0
@@ -75,10 +75,10 @@ class Exchange:
         client: ClientConnection,
         head: RequestHead,
         metrics: Metrics,
-        *,
         request_id: bytes,
         kind: Kind = "other",
         target: bytes = b"",
+        *,
         keep_alive: bool = False,
         http_1_0: bool = False,
         extra_headers: bytes = b"",
@@ -95,16 +95,6 @@ class Exchange:
         self._metrics = metrics
         self._loop = client.loop
 
-    @property
-    def body(self) -> bytes:
-        """The request body, once it is complete."""
-        pieces = self.body_pieces
-        if len(pieces) == 1 and isinstance(pieces[0], bytes):
-            return pieces[0]
-        body = b"".join(pieces)
-        self.body_pieces = [body]
-        return body
-
     def fold_body(self) -> None:
         """Make one piece of what has come: each of many small ones takes many times its size."""
         first, *others = self.body_pieces
@@ -112,10 +102,13 @@ class Exchange:
         folded += b"".join(others)
         self.body_pieces = [folded]
 
-    @property
-    def is_inference(self) -> bool:
-        """Whether this was a request to an inference path; else it is only there to be refused."""
-        return bool(self.target)
+    def complete_body(self) -> None:
+        """The last piece has come."""
+        pieces = self.body_pieces
+        first = pieces[0] if pieces else b""
+        self.body = first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
+        pieces.clear()
+        self.body_complete = True
 
     # The request goes upstream, the response comes back.
 
@@ -139,7 +132,10 @@ class Exchange:
         if self.client_gone:
             connection.abort()
             raise asyncio.CancelledError
-        self.attach(connection, router_lines)
+        self._router_lines = router_lines
+        self._connection = connection
+        if self.client.write_paused:
+            connection.pause_reading()
         try:
             connection.send(head, self.body, self)
             await suspended()
@@ -182,7 +178,7 @@ class Exchange:
             if not self._body_seen:
                 self._first_body_byte()
             if self._event_stream:
-                self._tail = body[-TAIL_BYTES:] if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
+                self._tail = body if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
@@ -191,7 +187,8 @@ class Exchange:
                 out += b"0\r\n\r\n"
             if out:
                 self.client.transport.write(out)
-            self.wake()
+            if self.task is not None:
+                self.task.resume()
         elif out:
             self.client.transport.write(out)
 
@@ -221,16 +218,15 @@ class Exchange:
         if self.lease is not None:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
-        if head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE:
+        if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
             if self.http_1_0:
                 self._until_close = True
                 self.keep_alive = False
             else:
                 self._chunked = True
                 framing = b"transfer-encoding: chunked\r\n"
-        return b"".join(
-            (status_line(head.status, head.reason), head.forwarded, framing, self._router_lines, self._own_lines())
-        )
+        status = status_line(head.status, head.reason)
+        return b"".join((status, head.forwarded, framing, self._router_lines, self._own_lines()))
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
@@ -295,6 +291,7 @@ class Exchange:
     def _drop_request(self) -> None:
         """Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes."""
         self.body_pieces.clear()
+        self.body = b""
         self.request = _NO_REQUEST
 
     def _render(self, answer: Answer) -> bytes:

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.headers import RequestHead, read_request_head
+from warmroute.gateway.headers import RequestHead, RequestHeads
 from warmroute.gateway.limits import (
     MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
@@ -54,6 +54,7 @@ class ClientProtocol(TurnTaking):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(gateway, config, server_state, app_state, _loop)
+        self._heads = RequestHeads()
         self._in_head = False
         self._head_bytes = 0  # received since the last head was complete: no less than the head under way
         self._control_body_bytes = 0
@@ -101,19 +102,20 @@ class ClientProtocol(TurnTaking):
         self._in_head = False
         if self._last_request_seen:
             return
-        method = self.parser.get_method()
-        if self.parser.should_upgrade() and method != b"CONNECT":
+        parser, url, headers = self.parser, self.url, self.headers
+        method = parser.get_method()
+        if parser.should_upgrade() and method != b"CONNECT":
             self._upgrade_asked = True
             return
         refusal: GatewayError | None = None
-        if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS or len(self.url) > MAX_TARGET_BYTES:
-            refusal = refuse_target_and_headers(self.url, self.headers)
-        if not self.url.startswith(b"/"):
+        if self._head_bytes > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS or len(url) > MAX_TARGET_BYTES:
+            refusal = refuse_target_and_headers(url, headers)
+        if url[:1] != b"/":
             try:
-                self.url = origin_form(self.url)
+                self.url = url = origin_form(url)
             except ValueError as error:
                 refusal = refusal or MalformedRequest(str(error))
-        kind = inference_kind(self.url) if method == b"POST" else None
+        kind = inference_kind(url) if method == b"POST" else None
         if kind is not None:
             self._begin_exchange(kind, refusal)
         elif refusal is not None:
@@ -127,8 +129,8 @@ class ClientProtocol(TurnTaking):
             reading.body_pieces.append(body)
             if len(reading.body_pieces) >= MAX_BODY_PIECES:
                 reading.fold_body()
-            reading.body_size += len(body)
-            if reading.body_size > self._gateway.max_body_bytes:
+            reading.body_size = size = reading.body_size + len(body)
+            if size > self._gateway.max_body_bytes:
                 self._refuse_rest(BodyTooLarge(self._gateway.max_body_bytes))
         elif reading is not None:
             self._control_body_bytes += len(body)
@@ -140,7 +142,7 @@ class ClientProtocol(TurnTaking):
     def on_message_complete(self) -> None:
         reading, self._reading = self._reading, None
         if isinstance(reading, Exchange):
-            reading.body_complete = True
+            reading.complete_body()
             reading.complete_at = self._last_activity
             if reading is self._current:
                 self._answer(reading)
@@ -180,23 +182,24 @@ class ClientProtocol(TurnTaking):
     def _begin_exchange(self, kind: Kind, refusal: GatewayError | None) -> None:
         gateway = self._gateway
         version = self.parser.get_http_version()
-        head = read_request_head(self.headers)
+        head = self._heads.read(self.headers)
         exchange = Exchange(
             self,
             head,
             gateway.metrics,
-            request_id=head.request_id or gateway.new_request_id(),
-            kind=kind,
-            target=self.url,
+            head.request_id or gateway.new_request_id(),
+            kind,
+            self.url,
             keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.client_idle_timeout > 0,
             http_1_0=version != "1.1",
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
-        exchange.refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
-        if exchange.refusal is None:
+        refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
+        if refusal is None:
             self._reading = exchange
             self._last_request_seen = not exchange.keep_alive
         else:
+            exchange.refusal = refusal
             exchange.keep_alive = False
             self._last_request_seen = True
         self._enqueue(exchange)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.prompts.body import BadRequest, read_request
-from warmroute.prompts.prompt import Prompt
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -22,7 +21,10 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
     try:
         if exchange.refusal is not None:
             raise exchange.refusal
-        prompt = _read(exchange, gateway)
+        try:
+            prompt = read_request(exchange.body, exchange.kind, gateway.ladder)
+        except BadRequest as error:
+            raise InvalidBody(error) from error
         if gateway.tokenizer is not None and exchange.kind != "other":
             refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
             prompt = await gateway.loop.create_task(refined)
@@ -36,21 +38,13 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())
     finally:
-        _count(exchange, gateway)
+        if exchange.target:  # else it was no inference request
+            _count(exchange, gateway)
         exchange.finish()
-
-
-def _read(exchange: Exchange, gateway: Gateway) -> Prompt:
-    try:
-        return read_request(exchange.body, exchange.kind, gateway.ladder)
-    except BadRequest as error:
-        raise InvalidBody(error) from error
 
 
 def _count(exchange: Exchange, gateway: Gateway) -> None:
     """Tell of a request that is over: once, to the metrics and to the debug log."""
-    if not exchange.is_inference:
-        return
     lease = exchange.lease
     status = CLIENT_CLOSED_REQUEST if exchange.client_gone else exchange.status
     if lease is None:

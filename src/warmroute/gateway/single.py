@@ -7,7 +7,7 @@ nothing is sent twice. Every attempt has a lease of its own, which is given back
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from warmroute.gateway.errors import (
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
 
 
-async def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
-    """Let a mixed worker answer the exchange."""
+def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
+    """Let a mixed worker answer the exchange. To be awaited; a coroutine of its own would only be one more to pass."""
 
     def pool() -> Pool:
         workers = gateway.fleet.pool("mixed", prompt.model)
-        check_model(prompt.model, workers, gateway)
+        if gateway.strict_models:
+            check_model(prompt.model, workers, gateway)
         return workers
 
-    await serve_from(pool, exchange, prompt, gateway)
+    return serve_from(pool, exchange, prompt, gateway)
 
 
 async def serve_from(

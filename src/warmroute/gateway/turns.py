@@ -53,6 +53,7 @@ class TurnTaking(HttpToolsProtocol):
         self._last_request_seen = False  # whatever follows is not answered
         self._dropping_input = False
         self._last_activity = 0.0
+        self.write_paused = False  # the client reads more slowly than we write
 
     def _feed(self, data: bytes) -> None:
         """Parse bytes of the next request."""
@@ -70,18 +71,15 @@ class TurnTaking(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self.write_paused = True
         if isinstance(self._current, Exchange):
             self._current.pause()
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self.write_paused = False
         if isinstance(self._current, Exchange):
             self._current.resume()
-
-    @property
-    def write_paused(self) -> bool:
-        """Whether the client reads more slowly than we write."""
-        return self.flow.write_paused
 
     def shutdown(self) -> None:
         """The server stops: close when idle, else after the answer under way."""
@@ -119,10 +117,10 @@ class TurnTaking(HttpToolsProtocol):
     def _answer(self, exchange: Exchange) -> None:
         if exchange.client_gone:
             return
-        exchange.task = Driver(relay(exchange, self._gateway), self.loop)
+        exchange.task = task = Driver(relay(exchange, self._gateway), self.loop)
         # The server waits for these when it stops, and cancels what takes too long: all that it knows of tasks.
-        self.tasks.add(exchange.task)  # type: ignore[arg-type]
-        exchange.task.start()
+        self.tasks.add(task)  # type: ignore[arg-type]
+        task.start()
 
     def exchange_done(self, exchange: Exchange) -> None:
         """The exchange is over: close, or let the next one take its turn."""

@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from warmroute.prompts.fields import (
     BRACKET,
+    MISSING,
     QUOTE,
     BadRequest,
     Fields,
@@ -55,24 +56,29 @@ _id_lists = msgspec.json.Decoder(list[list[int]])
 def read_request(body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
     """Read one body. BadRequest for bad JSON, no object, or a wrong type of a field that the router reads."""
     fields = read_fields(body)
-    model = read_string(fields.model, "model")
-    stream = read_boolean(fields.stream, "stream")
+    # Most fields of most requests are absent, and those cost no call here.
+    model = None if fields.model is MISSING else read_string(fields.model, "model")
+    stream = fields.stream is not MISSING and read_boolean(fields.stream, "stream")
     max_tokens = None
     if kind != "other":
-        max_tokens = read_cap(fields.max_tokens, "max_tokens")
-        newer_name = read_cap(fields.max_completion_tokens, "max_completion_tokens")
-        max_tokens = max_tokens if newer_name is None else newer_name
+        if fields.max_tokens is not MISSING:
+            max_tokens = read_cap(fields.max_tokens, "max_tokens")
+        if fields.max_completion_tokens is not MISSING:
+            newer_name = read_cap(fields.max_completion_tokens, "max_completion_tokens")
+            max_tokens = max_tokens if newer_name is None else newer_name
     covered, size = _COVERED[kind](fields)
-    seed = _seed(fields, kind)
+    seed = tools_seed = _seed(fields, kind)
+    if fields.tools is not MISSING and present(fields.tools) is not None:
+        tools_seed = chain_seed((seed.to_bytes(8, "little"), fields.tools))
     return Prompt(
-        tokens=-(-size // BYTES_PER_TOKEN),
-        fingerprint=fingerprint(covered, ladder, seed),
-        model=model,
-        stream=stream,
-        max_tokens=max_tokens,
-        request_id=read_id(fields.request_id),
-        session_id=read_session_id(fields),
-        seed=seed if present(fields.tools) is None else chain_seed((seed.to_bytes(8, "little"), fields.tools)),
+        -(-size // BYTES_PER_TOKEN),
+        fingerprint(covered, ladder, seed),
+        model,
+        stream,
+        max_tokens,
+        None if fields.request_id is MISSING else read_id(fields.request_id),
+        None if fields.session_id is fields.extra_body is MISSING else read_session_id(fields),
+        tools_seed,
     )
 
 
@@ -94,12 +100,11 @@ def _seed(fields: Fields, kind: Kind) -> int:
 def _cover_chat(fields: Fields) -> tuple[_Bytes, int]:
     """Tools, then the messages without what closes their array, so that a grown conversation keeps its prefix."""
     messages = present(fields.messages)
-    if messages is not None and messages[0] != BRACKET:
-        raise wrong_type("messages", "an array", messages)
-    tools = present(fields.tools)
-    if messages is None:
-        covered: _Bytes = tools if tools is not None else b""
-    else:
+    tools = None if fields.tools is MISSING else present(fields.tools)
+    covered: _Bytes = b"" if tools is None else tools
+    if messages is not None:
+        if messages[0] != BRACKET:
+            raise wrong_type("messages", "an array", messages)
         covered = _open_ended(messages) if tools is None else b"".join((tools, _open_ended(messages)))
     return covered, len(covered)
 
@@ -163,10 +168,9 @@ def _cover_other(fields: Fields) -> tuple[_Bytes, int]:
 
 def _open_ended(view: memoryview) -> memoryview:
     """A JSON text without the bracket or quote that closes it and the white space before that."""
-    end = len(view)
-    if view[end - 1] not in b']}"':
+    if view[-1] not in b']}"':
         return view
-    end -= 1
+    end = len(view) - 1
     while end and view[end - 1] in _SPACES:
         end -= 1
     return view[:end]

@@ -32,6 +32,7 @@ _KINDS = {
     _F: "a boolean",
     _N: "null",
 }
+_BOOLEANS = {b"true": True, b"false": False, b"null": False, b"": False}
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONGEST_CAP = 15
 """Digits of a token cap that are taken seriously; a longer number caps nothing."""
@@ -124,6 +125,10 @@ def present(raw: Raw) -> memoryview | None:
 
 def read_string(raw: Raw, name: str) -> str | None:
     """A string, or None when absent or null. BadRequest for anything else."""
+    try:
+        return _string.decode(raw)
+    except msgspec.DecodeError:
+        pass  # something else, or no valid UTF-8
     view = present(raw)
     if view is None:
         return None
@@ -157,14 +162,10 @@ def read_session_id(fields: Fields) -> str | None:
 
 def read_boolean(raw: Raw, name: str) -> bool:
     """A boolean; False when absent or null. BadRequest for anything else."""
-    view = present(raw)
-    if view is None:
-        return False
-    if view[0] == _T:
-        return True
-    if view[0] == _F:
-        return False
-    raise wrong_type(name, "a boolean", view)
+    value = _BOOLEANS.get(bytes(raw))
+    if value is None:
+        raise wrong_type(name, "a boolean", memoryview(raw))
+    return value
 
 
 def read_cap(raw: Raw, name: str) -> int | None:
@@ -172,12 +173,12 @@ def read_cap(raw: Raw, name: str) -> int | None:
 
     BadRequest for anything else.
     """
+    text = bytes(raw)
+    if text.isdigit():
+        return int(text) if len(text) <= _LONGEST_CAP else None
     view = present(raw)
     if view is None:
         return None
-    text = bytes(view)
-    if text.isdigit():
-        return int(text) if len(text) <= _LONGEST_CAP else None
     # To JSON 16 and 16.0 are the same number, and engines take both.
     value = float(text) if _KINDS[view[0]] == _NUMBER else math.nan
     if not (value.is_integer() or math.isinf(value)):

@@ -21,14 +21,13 @@ _MAX_TOKEN_ID = 2**32 - 1
 def fingerprint(data: bytes | memoryview, ladder: Ladder, seed: int) -> list[int]:
     """The chained hashes of the whole blocks of `data`; empty when it is shorter than the first block."""
     view = memoryview(data)
-    start = 0
+    digest = xxh3_64_intdigest
     chain = seed
     hashes: list[int] = []
     append = hashes.append
-    for end in ladder.block_ends(len(view)):
-        chain = xxh3_64_intdigest(view[start:end], chain)
+    for block in ladder.blocks(len(view)):
+        chain = digest(view[block], chain)
         append(chain)
-        start = end
     return hashes
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 BYTES_PER_TOKEN = 4
 
 # (block width, up to this many bytes); beyond the last rung blocks are _WIDEST bytes wide.
 _RUNGS = ((256, 4 * 1024), (1024, 32 * 1024), (4 * 1024, 256 * 1024))
 _WIDEST = 16 * 1024
+
+# So many blocks at least are looked up, not computed; with the default ladder they cover 7 MB.
+_TABLE_DEPTH = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,16 @@ class Ladder:
 
     ends: tuple[int, ...]
     step: int
+    # Looked up for every prompt: where the first blocks end, their slices, and by depth the tokens before them.
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _slices: tuple[slice, ...] = field(init=False, repr=False, compare=False)
+    _tokens: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ends = tuple(self.bytes_at(depth) for depth in range(1, max(_TABLE_DEPTH, len(self.ends)) + 1))
+        object.__setattr__(self, "_ends", ends)
+        object.__setattr__(self, "_slices", tuple(map(slice, (0, *ends), ends)))
+        object.__setattr__(self, "_tokens", tuple(end // BYTES_PER_TOKEN for end in (0, *ends)))
 
     @classmethod
     def default(cls) -> Ladder:
@@ -50,10 +63,16 @@ class Ladder:
 
     def block_ends(self, length: int) -> Sequence[int]:
         """The ends, in bytes, of the whole blocks that fit into `length` bytes."""
-        listed = self.ends[-1] if self.ends else 0
-        if length < listed:
-            return self.ends[: bisect_right(self.ends, length)]
-        return (*self.ends, *range(listed + self.step, length + 1, self.step))
+        if length < self._ends[-1]:
+            return self._ends[: bisect_right(self._ends, length)]
+        return (*self._ends, *range(self._ends[-1] + self.step, length + 1, self.step))
+
+    def blocks(self, length: int) -> Sequence[slice]:
+        """The whole blocks that fit into `length` bytes."""
+        if length < self._ends[-1]:
+            return self._slices[: bisect_right(self._ends, length)]
+        ends = self.block_ends(length)
+        return tuple(map(slice, (0, *ends), ends))
 
     def bytes_at(self, depth: int) -> int:
         """Bytes covered by the first `depth` blocks."""
@@ -66,4 +85,5 @@ class Ladder:
 
     def tokens_at(self, depth: int) -> int:
         """Whole tokens covered by the first `depth` blocks."""
-        return self.bytes_at(depth) // BYTES_PER_TOKEN
+        tokens = self._tokens
+        return tokens[depth] if depth < len(tokens) else self.bytes_at(depth) // BYTES_PER_TOKEN

@@ -8,11 +8,11 @@ the seed of the token fingerprint instead, so that prompts which differ only the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from warmroute.prompts.body import Kind
 from warmroute.prompts.fields import BRACKET, MISSING, QUOTE, present, read_fields

@@ -38,7 +38,6 @@ class Lease:
     __slots__ = (
         "__weakref__",
         "_entry",
-        "_fingerprint",
         "_index",
         "_ledger",
         "matched_tokens",
@@ -63,7 +62,6 @@ class Lease:
         self._ledger = ledger
         self._entry: Entry | None = entry
         self._index = index
-        self._fingerprint = prompt.fingerprint
         self.serial = entry.serial
         """Unique among the leases of a ledger; names this request's claims in the index."""
         self.worker: Worker = entry.worker
@@ -81,24 +79,29 @@ class Lease:
 
     def first_token(self) -> None:
         """The worker has begun to answer: its prefill of this prompt is done."""
-        if self._entry is None:
+        entry = self._entry
+        if entry is None:
             return
-        self._entry.give_back_prefill()
+        entry.give_back_prefill()
         index, self._index = self._index, None
         if index is not None:
-            index.confirm(self.worker, self._fingerprint, self.serial)
+            index.confirm(self.serial)
 
     def release(self, outcome: Outcome) -> None:
         """Give back everything. A request that ended before its first token, and not well, is not learned from."""
-        if self._entry is None:
+        entry = self._entry
+        if entry is None:
             return
-        if outcome is Outcome.SERVED:
-            self.first_token()
-        entry, self._entry = self._entry, None
+        self._entry = None
         self._ledger.close(entry)
-        index, self._index = self._index, None
-        if index is not None:
-            index.retract(self.worker, self._fingerprint, self.serial)
+        index = self._index
+        if index is None:
+            return
+        self._index = None
+        if outcome is Outcome.SERVED:
+            index.confirm(self.serial)
+        else:
+            index.retract(self.worker, self.prompt.fingerprint, self.serial)
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "closed"
@@ -112,6 +115,6 @@ class Lease:
         self._ledger.close(entry)
         self._ledger.lost_leases += 1
         if self._index is not None:
-            self._index.abandon(self.worker, self._fingerprint, self.serial)
+            self._index.abandon(self.worker, self.prompt.fingerprint, self.serial)
         opened_at = f"; opened at\n{self.opened_at}" if self.opened_at else ""
         _log.warning("a lease on %s was dropped without being released%s", self.worker.id, opened_at)

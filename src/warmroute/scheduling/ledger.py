@@ -43,12 +43,6 @@ class Entry:
         self.load.pending_prefill_tokens -= self.prefill_tokens
         self.prefill_tokens = 0
 
-    def give_back(self) -> None:
-        """Lower the load by all that is held. Once."""
-        self.give_back_prefill()
-        self.load.running_requests -= 1
-        self.load.active_tokens -= self.active_tokens
-
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -102,22 +96,25 @@ class Ledger:
         Without `prefills` the worker gets the prompt prefilled elsewhere and takes no pending prefill.
         """
         prefill_tokens = prompt.tokens - matched_tokens if prefills else 0
-        opened_at = ""
-        if self._keep_stacks:
-            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
-            opened_at = "".join(traceback.format_list(stack))
-        entry = Entry(next(self._serials), worker, prefill_tokens, prompt.tokens)
-        self._entries[entry.serial] = entry
+        serial = next(self._serials)
+        entry = self._entries[serial] = Entry(serial, worker, prefill_tokens, prompt.tokens)
         self._open_by_role[entry.role] += 1
         if not worker.departed:
             self._workers[worker] = None
-        return Lease(self, entry, prompt, matched_tokens, policy, index, opened_at)
+        lease = Lease(self, entry, prompt, matched_tokens, policy, index)
+        if self._keep_stacks:
+            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
+            lease.opened_at = "".join(traceback.format_list(stack))
+        return lease
 
     def close(self, entry: Entry) -> None:
-        """Count a request out. For leases, which call it once."""
+        """Count a request out: lower the load by all that is held. For leases, which call it once."""
         del self._entries[entry.serial]
         self._open_by_role[entry.role] -= 1
-        entry.give_back()
+        load = entry.load
+        load.running_requests -= 1
+        load.active_tokens -= entry.active_tokens
+        load.pending_prefill_tokens -= entry.prefill_tokens
 
     def forget(self, worker: Worker) -> None:
         """Stop listing a worker, unless and as long as leases on it are open. Its load is not touched."""

@@ -60,6 +60,11 @@ def policy(name: str, *, reads_reports: bool = False, takes_turns: bool = False)
     return mark
 
 
+def bare(choose: Policy) -> Policy:
+    """What a NamedPolicy wraps; any other policy as it is."""
+    return choose.choose if isinstance(choose, NamedPolicy) else choose
+
+
 def policy_label(choose: Policy) -> str:
     """The name to show for any policy, also for one that did not come from the registry."""
     for attribute in ("name", NAME_MARK, "__name__"):

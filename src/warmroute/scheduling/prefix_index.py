@@ -47,16 +47,25 @@ class PrefixIndex:
 
     def match(self, fingerprint: Sequence[int]) -> Mapping[Worker, int]:
         """Tokens of the longest known prefix of this prompt, for every worker that holds any of it."""
+        trie = self._trie
+        find = trie.nodes.get
         matched: dict[Worker, int] = {}
         last: Node | None = None
-        for node in self._trie.path(fingerprint):
+        depth, length = 0, len(fingerprint)
+        while depth < length:
+            # As `PrefixTrie.path` does, without the cost of a generator.
+            node = find(fingerprint[depth])
+            if node is None or node.parent is not last or node.start != depth:
+                break
             # Down a path holders only get fewer. Only where some of them end need they be written down.
             if last is not None and len(node.holds) < len(last.holds):
-                matched.update(dict.fromkeys(last.holds, self._trie.tokens_at(last.end)))
+                matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
             last = node
+            depth = node.end
         if last is not None:
-            depth = last.shared_end(fingerprint, len(fingerprint))
-            matched.update(dict.fromkeys(last.holds, self._trie.tokens_at(depth)))
+            if depth > length or last.hashes[-1] != fingerprint[depth - 1]:
+                depth = last.shared_end(fingerprint, length)
+            matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
         return matched
 
     def claim(self, worker: Worker, fingerprint: Sequence[int], now: float, claimant: int) -> None:
@@ -64,21 +73,35 @@ class PrefixIndex:
 
         Of a prompt larger than the worker's cache only the head is recorded.
         """
-        self._settle_abandoned()
+        # This is done for every request, mostly without anything to settle, expire or evict: what is not needed is
+        # not called.
+        if self._abandoned:
+            self._settle_abandoned()
         trie = self._trie
-        if worker in trie.shelves:
-            self._expire(trie.shelves[worker], now)
-        path = trie.grow(fingerprint, self._depth_within(0, len(fingerprint), worker.cache_tokens))
+        trie.pending.add(claimant)
+        shelf = trie.shelves.get(worker)
+        if shelf is not None and now - shelf.ends.newer.touched > self._ttl:
+            self._expire(shelf, now)
+            shelf = trie.shelves.get(worker)
+        depth = len(fingerprint)
+        if trie.tokens_at(depth) > worker.cache_tokens:
+            depth = self._depth_within(0, depth, worker.cache_tokens)
+        path = trie.grow(fingerprint, depth)
+        if not path:
+            return
+        if shelf is None:
+            shelf = trie.add_shelf(worker)
+        claimants = (claimant,)
         for node in reversed(path):
-            trie.place(node, worker, now, claimant)
-        if path:
-            self._fit_tokens(trie.shelves[worker])
-            self._fit_bytes(trie.shelves[worker], path[-1].holds[worker])
+            trie.place(node, shelf, now, claimants)
+        if shelf.tokens > worker.cache_tokens:
+            self._fit_tokens(shelf)
+        if trie.size_bytes > self.max_bytes:
+            self._fit_bytes(shelf, path[-1].holds[worker])
 
-    def confirm(self, worker: Worker, fingerprint: Sequence[int], claimant: int) -> None:
+    def confirm(self, claimant: int) -> None:
         """The worker has prefilled the prompt: what is left of this claim is now known for sure."""
-        for hold in self._claims(worker, fingerprint, claimant):
-            self._trie.set_claimants(hold, None)
+        self._trie.pending.discard(claimant)
 
     def retract(self, worker: Worker, fingerprint: Sequence[int], claimant: int) -> None:
         """The request failed: forget what this claim alone had added and is still there.
@@ -86,12 +109,16 @@ class PrefixIndex:
         Entries that were known before, were confirmed since or are claimed by others stay. A claim that was
         evicted, or purged with its worker, has left nothing behind, so nothing happens; the same holds for `confirm`.
         """
+        trie = self._trie
+        if claimant not in trie.pending:
+            return
         for hold in reversed(list(self._claims(worker, fingerprint, claimant))):
-            others = (hold.claimants or set()) - {claimant}
+            others = tuple(other for other in hold.claimants or () if other != claimant)
             if others:
-                self._trie.set_claimants(hold, others)
+                trie.set_claimants(hold, None if trie.is_confirmed(hold) else others)
             else:
-                self._trie.drop(hold)
+                trie.drop(hold)
+        trie.pending.discard(claimant)
 
     def abandon(self, worker: Worker, fingerprint: Sequence[int], claimant: int) -> None:
         """Retract a claim before the next change of the index.
@@ -125,15 +152,17 @@ class PrefixIndex:
                 yield hold
 
     def _expire(self, shelf: Shelf, now: float) -> None:
-        while not shelf.is_empty and now - shelf.oldest.touched > self._ttl:
-            self._trie.drop(shelf.oldest)
+        while now - shelf.ends.newer.touched > self._ttl:
+            self._trie.drop(shelf.ends.newer)
 
     def _fit_tokens(self, shelf: Shelf) -> None:
         """Evict from the old end no more blocks than are needed; never the path just claimed, which fits."""
         while (excess := shelf.tokens - shelf.worker.cache_tokens) > 0:
             hold = shelf.oldest
             start, end = hold.node.start, hold.node.end
-            kept = self._depth_within(start, end, self._trie.tokens_at(end) - excess)
+            kept = start
+            if hold.node.tokens > excess:
+                kept = self._depth_within(start, end, self._trie.tokens_at(end) - excess)
             if kept == start or not self._trie.shorten(hold, kept):
                 kept = start
                 self._trie.drop(hold)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
+from math import inf
 
 from warmroute.scheduling.worker import Worker
 
@@ -52,11 +53,15 @@ class Node:
         return low
 
 
+Claimants = tuple[int, ...] | None
+
+
 class Hold:
     """One worker has one node, since `touched` at the latest.
 
     `claimants` is None once a worker has shown that it has the blocks. Until then it names the requests that were
-    sent there and would bring them; when the last of them fails, the hold goes away.
+    sent there and would bring them; when the last of them fails, the hold goes away. That one of them has succeeded
+    is known to `PrefixTrie.pending`, and written down here only when the hold is used next.
     """
 
     __slots__ = ("claimants", "newer", "node", "older", "shelf", "touched")
@@ -64,7 +69,7 @@ class Hold:
     older: Hold
     newer: Hold
 
-    def __init__(self, node: Node, shelf: Shelf, touched: float, claimants: set[int] | None) -> None:
+    def __init__(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants) -> None:
         self.node = node
         self.shelf = shelf
         self.touched = touched
@@ -74,28 +79,32 @@ class Hold:
 class Shelf:
     """All holds of one worker in the order of their last use, and how many tokens they cover."""
 
-    __slots__ = ("_ends", "tokens", "worker")
+    __slots__ = ("ends", "tokens", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.tokens = 0
-        # One sentinel closes the list to a ring, so that linking and unlinking know no special case.
-        self._ends = Hold(Node(array("Q"), 0, 0, None), self, 0.0, None)
-        self._ends.older = self._ends.newer = self._ends
+        # One sentinel closes the list to a ring, so that linking and unlinking know no special case. It never expires.
+        # Whoever is in a hurry reads the oldest hold from here: a property costs more than what it is asked for.
+        self.ends = Hold(Node(array("Q"), 0, 0, None), self, inf, None)
+        self.ends.older = self.ends.newer = self.ends
 
     @property
     def is_empty(self) -> bool:
         """Whether the worker holds nothing."""
-        return self._ends.newer is self._ends
+        return self.ends.newer is self.ends
 
     @property
     def oldest(self) -> Hold:
         """The least recently used hold; of an empty shelf, no real one."""
-        return self._ends.newer
+        return self.ends.newer
 
     def append(self, hold: Hold) -> None:
         """Put a new hold at the recent end."""
-        self.insert_after(self._ends.older, hold)
+        ends = self.ends
+        last = ends.older
+        hold.older, hold.newer = last, ends
+        last.newer = ends.older = hold
 
     def insert_after(self, hold: Hold, new: Hold) -> None:
         """Put a new hold right after (that is, as slightly more recent than) another."""
@@ -106,7 +115,7 @@ class Shelf:
     def refresh(self, hold: Hold, now: float) -> None:
         """Move a hold to the recent end."""
         hold.touched = now
-        ends = self._ends
+        ends = self.ends
         older, newer = hold.older, hold.newer
         if newer is ends:
             return
@@ -135,7 +144,7 @@ BLOCK_BYTES = array("Q").itemsize
 def _measure() -> tuple[int, int, int]:
     worker = Worker("", "")
     node = Node(array("Q"), 0, 0, None)
-    hold = Hold(node, Shelf(worker), 0.0, {0})
+    hold = Hold(node, Shelf(worker), 0.0, (0,))
     node.holds[worker] = hold
     node_bytes = sys.getsizeof(node) + sys.getsizeof(node.hashes) + sys.getsizeof(node.holds) + 2 * _GC_HEADER
     # Its first hash as the key that finds it, its tokens, and its entry in the index.
@@ -145,13 +154,15 @@ def _measure() -> tuple[int, int, int]:
     return node_bytes, hold_bytes, claim_bytes
 
 
-NODE_BYTES, HOLD_BYTES, CLAIM_BYTES = _measure()
-# A set makes room for a few at once; each claimant after the first costs its share of the table and a number.
-MORE_CLAIM_BYTES = _DICT_ENTRY + _HASH
+NODE_BYTES, HOLD_BYTES, _CLAIM_BYTES = _measure()
+# Every hold is taken to have one claimant: most have had one, and keep it until they are used again.
+HOLD_BYTES += _CLAIM_BYTES
+# Each claimant after the first costs its place in the tuple and a number.
+MORE_CLAIM_BYTES = BLOCK_BYTES + _HASH
 # A shelf with its sentinel and the entry that finds it.
 SHELF_BYTES = NODE_BYTES + HOLD_BYTES + _DICT_ENTRY
 
 
-def claim_bytes(claimants: set[int] | None) -> int:
-    """What the claimants of one hold cost."""
-    return CLAIM_BYTES + MORE_CLAIM_BYTES * (len(claimants) - 1) if claimants else 0
+def claim_bytes(claimants: Claimants) -> int:
+    """What the claimants of one hold cost beyond those of HOLD_BYTES."""
+    return MORE_CLAIM_BYTES * (len(claimants) - 1) if claimants else 0

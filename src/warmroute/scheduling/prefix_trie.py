@@ -15,6 +15,7 @@ from warmroute.scheduling.prefix_nodes import (
     HOLD_BYTES,
     NODE_BYTES,
     SHELF_BYTES,
+    Claimants,
     Hold,
     Node,
     Shelf,
@@ -39,6 +40,8 @@ class PrefixTrie:
         self.nodes: dict[int, Node] = {}
         self.shelves: dict[Worker, Shelf] = {}
         self.size_bytes = 0
+        self.pending: set[int] = set()
+        """The claimants of which nobody knows yet how it went."""
 
     def path(self, fingerprint: Sequence[int]) -> Iterator[Node]:
         """The nodes that share at least one block with the prompt, from the root down."""
@@ -69,7 +72,9 @@ class PrefixTrie:
                 break
             if node.parent is not parent or node.start != start:
                 break  # As above. What lay below could not be found again, so it is not recorded.
-            end = node.shared_end(fingerprint, depth)
+            end = node.end
+            if end > depth or node.hashes[-1] != fingerprint[end - 1]:  # else all of it is shared: the usual case
+                end = node.shared_end(fingerprint, depth)
             if end < node.end:
                 upper = self.cut(node, end)
                 if upper is None:
@@ -98,8 +103,7 @@ class PrefixTrie:
         node.tokens -= upper.tokens
         node.parent = upper
         for lower in node.holds.values():
-            claimants = None if lower.claimants is None else set(lower.claimants)
-            lower.shelf.insert_after(lower, self._add_hold(upper, lower.shelf, lower.touched, claimants))
+            lower.shelf.insert_after(lower, self._add_hold(upper, lower.shelf, lower.touched, lower.claimants))
         return upper
 
     def shorten(self, hold: Hold, depth: int) -> bool:
@@ -121,19 +125,25 @@ class PrefixTrie:
         node.tokens = tokens
         return True
 
-    def place(self, node: Node, worker: Worker, now: float, claimant: int) -> None:
+    def place(self, node: Node, shelf: Shelf, now: float, claimant: tuple[int]) -> None:
         """Give a worker a hold on a node, or refresh the one it has; `claimant` joins unless it is confirmed."""
-        hold = node.holds.get(worker)
+        hold = node.holds.get(shelf.worker)
         if hold is None:
-            shelf = self._shelf(worker)
-            shelf.append(self._add_hold(node, shelf, now, {claimant}))
+            shelf.append(self._add_hold(node, shelf, now, claimant))
             shelf.tokens += node.tokens
             return
-        hold.shelf.refresh(hold, now)
+        shelf.refresh(hold, now)
         if hold.claimants is not None:
-            self.set_claimants(hold, hold.claimants | {claimant})
+            self.set_claimants(hold, None if self.is_confirmed(hold) else hold.claimants + claimant)
 
-    def set_claimants(self, hold: Hold, claimants: set[int] | None) -> None:
+    def is_confirmed(self, hold: Hold) -> bool:
+        """Whether one of the claimants has shown that the worker has the blocks.
+
+        One that is no longer pending has: those that failed have been taken out of their holds.
+        """
+        return hold.claimants is None or not self.pending.issuperset(hold.claimants)
+
+    def set_claimants(self, hold: Hold, claimants: Claimants) -> None:
         """Replace the claimants of a hold; None confirms it."""
         self.size_bytes += claim_bytes(claimants) - claim_bytes(hold.claimants)
         hold.claimants = claimants
@@ -146,20 +156,21 @@ class PrefixTrie:
         node, shelf = hold.node, hold.shelf
         shelf.remove(hold)
         shelf.tokens -= node.tokens
-        self.size_bytes -= HOLD_BYTES + claim_bytes(hold.claimants)
+        self.size_bytes -= HOLD_BYTES
+        if hold.claimants and len(hold.claimants) > 1:
+            self.size_bytes -= claim_bytes(hold.claimants)
         del node.holds[shelf.worker]
         if not node.holds:
             del self.nodes[node.hashes[0]]
             self.size_bytes -= NODE_BYTES + BLOCK_BYTES * len(node.hashes)
-        if shelf.is_empty:
+        if shelf.ends.newer is shelf.ends:
             del self.shelves[shelf.worker]
             self.size_bytes -= SHELF_BYTES
 
-    def _shelf(self, worker: Worker) -> Shelf:
-        shelf = self.shelves.get(worker)
-        if shelf is None:
-            shelf = self.shelves[worker] = Shelf(worker)
-            self.size_bytes += SHELF_BYTES
+    def add_shelf(self, worker: Worker) -> Shelf:
+        """The shelf of a worker that has none yet; it must get a hold before anything else happens."""
+        shelf = self.shelves[worker] = Shelf(worker)
+        self.size_bytes += SHELF_BYTES
         return shelf
 
     def _add_node(self, hashes: array[int], start: int, parent: Node | None) -> Node:
@@ -168,7 +179,9 @@ class PrefixTrie:
         self.size_bytes += NODE_BYTES + BLOCK_BYTES * len(hashes)
         return node
 
-    def _add_hold(self, node: Node, shelf: Shelf, touched: float, claimants: set[int] | None) -> Hold:
+    def _add_hold(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants) -> Hold:
         hold = node.holds[shelf.worker] = Hold(node, shelf, touched, claimants)
-        self.size_bytes += HOLD_BYTES + claim_bytes(claimants)
+        self.size_bytes += HOLD_BYTES
+        if claimants and len(claimants) > 1:
+            self.size_bytes += claim_bytes(claimants)
         return hold

@@ -10,7 +10,7 @@ from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, policy_label, takes_turns
+from warmroute.scheduling.policy import Policy, bare, policy_label, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
@@ -31,7 +31,8 @@ class Scheduler:
     ) -> None:
         self.index = index
         self.ledger = ledger
-        self._policies = dict(policies)
+        # Without their names: the wrapper that carries one would be a call more for every decision.
+        self._policies = {role: bare(choose) for role, choose in policies.items()}
         self._names = {role: policy_label(choose) for role, choose in policies.items()}
         self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
         self._rng = rng
@@ -47,7 +48,7 @@ class Scheduler:
         A decode worker that is chosen this way does the whole work alone, its prefill included. Raises NoWorker if no
         worker is left, PolicyError if the policy fails; nothing is counted then.
         """
-        candidates = _left(pool.candidates, excluding)
+        candidates = _left(pool.candidates, excluding) if excluding else pool.candidates
         if not candidates:
             raise NoWorker(pool.role, prompt.model)
         matched = self._show_matches(prompt)
@@ -55,7 +56,8 @@ class Scheduler:
             chosen = self._choose(candidates, prompt, pool, excluding)
             matched_tokens = chosen.matched_tokens
         finally:
-            _reset(matched)
+            if matched:
+                _reset(matched)
         return self._open(chosen.worker, prompt, matched_tokens)
 
     def select_pair(
@@ -95,7 +97,9 @@ class Scheduler:
 
     def _show_matches(self, prompt: Prompt) -> Mapping[Worker, int]:
         """Write each worker's match into its row; whoever calls this resets them."""
-        matched = self.index.match(prompt.fingerprint) if prompt.fingerprint else {}
+        if not prompt.fingerprint:
+            return {}
+        matched = self.index.match(prompt.fingerprint)
         limit = prompt.tokens
         # Rows are kept between decisions and say "nothing matched", so only those that matched are written.
         for worker, tokens in matched.items():
@@ -103,13 +107,12 @@ class Scheduler:
         return matched
 
     def _open(self, worker: Worker, prompt: Prompt, matched_tokens: int, *, is_half: bool = False) -> Lease:
-        policy = self._names[worker.role]
         # The decode half of a pair gets its prompt prefilled elsewhere.
         prefills = not (is_half and worker.role == "decode")
-        if not prompt.fingerprint or worker.departed:
-            return self.ledger.open(worker, prompt, matched_tokens, policy, prefills=prefills)
-        lease = self.ledger.open(worker, prompt, matched_tokens, policy, self.index, prefills=prefills)
-        self.index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
+        index = self.index if prompt.fingerprint and not worker.departed else None
+        lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
+        if index is not None:
+            index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
         return lease
 
     def _nearer(

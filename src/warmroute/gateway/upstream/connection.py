@@ -161,7 +161,7 @@ class UpstreamConnection(asyncio.Protocol):
         # A response that came before the whole request was sent leaves the rest of the request in the way.
         if clean and self._transport.get_write_buffer_size() == 0:
             self.reused = True
-            self._headers = []
+            self._headers.clear()
             self._reason = b""
             self._head = None
             self._head_read = self._complete = self._seen = False

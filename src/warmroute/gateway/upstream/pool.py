@@ -99,10 +99,12 @@ class WorkerConnections:
 
     def connection_free(self, connection: UpstreamConnection) -> None:
         """Keep a connection for the next exchange."""
-        surplus = connection if self._pool.closed else self.idle.put(connection, self._pool.now())
+        pool = self._pool
+        surplus = connection if pool.closed else self.idle.put(connection, pool.now())
         if surplus is not None:
             surplus.abort()
-        self._pool.watch()
+        if pool.timer is None:
+            pool.watch()
 
     def connection_ended(self, connection: UpstreamConnection) -> None:
         """Forget a connection that has ended."""
@@ -120,7 +122,7 @@ class UpstreamPool:
         self.now = loop.time
         self.loop = loop
         self._workers: dict[Worker, WorkerConnections] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self.closed = False
 
     @property
@@ -137,8 +139,8 @@ class UpstreamPool:
 
     def watch(self) -> None:
         """Make sure that idle connections, and records that are no longer used, are looked at in time."""
-        if self._timer is None and not self.closed:
-            self._timer = self.loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
+        if self.timer is None and not self.closed:
+            self.timer = self.loop.call_later(max(self.idle_timeout, _SHORTEST_SWEEP_SECONDS), self._sweep)
 
     def _sweep(self) -> None:
         now = self.now()
@@ -150,17 +152,17 @@ class UpstreamPool:
                 oldest.append(connections.idle.oldest)
             elif connections.unused:
                 del self._workers[worker]
-        self._timer = None
+        self.timer = None
         if oldest and not self.closed:
             delay = max(min(oldest) + self.idle_timeout - now, _SHORTEST_SWEEP_SECONDS)
-            self._timer = self.loop.call_later(delay, self._sweep)
+            self.timer = self.loop.call_later(delay, self._sweep)
 
     def close(self) -> None:
         """Close what is idle; connections in use end with their exchanges."""
         self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
         for connections in self._workers.values():
             for connection in connections.idle.clear():
                 connection.abort()

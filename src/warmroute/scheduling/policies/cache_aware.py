@@ -42,14 +42,17 @@ class CacheAware:
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
         running = self._running(candidates)
-        if lopsided(running, self.balance_abs_threshold, self.balance_rel_threshold):
+        absolute, relative = self.balance_abs_threshold, self.balance_rel_threshold
+        if (absolute is not None or relative is not None) and lopsided(running, absolute, relative):
             return process_tokens(candidates, prompt, rng)
-        tokens = prompt.tokens
-        per_uncached = self.hit_ratio_weight
+        # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
+        per_matched = self.hit_ratio_weight
         per_load = self.load_balance_weight
+        per_request = per_load * TOKENS_PER_RUNNING_REQUEST
         scores = [
-            per_uncached * (tokens - candidate.matched_tokens)
-            + per_load * (candidate.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * requests)
+            per_load * candidate.load.pending_prefill_tokens
+            + per_request * requests
+            - per_matched * candidate.matched_tokens
             for candidate, requests in zip(candidates, running, strict=True)
         ]
         return least(candidates, scores, rng)
