@@ -189,7 +189,7 @@ class Rig:
         self.state = ServerState()
         self._stack = contextlib.AsyncExitStack()
 
-    async def worker(self, script: Script) -> Worker:
+    async def worker(self, script: Script, servers: dict[Worker, asyncio.Server] | None = None) -> Worker:
         """Start a worker that runs `script` for each connection, and add it to the fleet."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +202,10 @@ class Rig:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         self._stack.callback(server.close)
-        return self.add(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        worker = self.add(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        if servers is not None:
+            servers[worker] = server
+        return worker
 
     def add(self, address: str) -> Worker:
         worker = Worker(address, f"http://{address}")

@@ -101,7 +101,12 @@ class OutOfResources(Unavailable):
 
 
 class UpstreamError(GatewayError):
-    """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come."""
+    """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come.
+
+    `request_lost`: the worker may have begun with the request, which may be what has ended it.
+    """
+
+    request_lost = False
 
     def __init__(self, message: str, worker_url: str, *, response_seen: bool = False) -> None:
         super().__init__(message)
@@ -120,9 +125,13 @@ class ConnectTimedOut(ConnectFailed):
 class ConnectionLost(UpstreamError):
     """The connection ended before the response was complete."""
 
+    request_lost = True
+
 
 class BadResponse(UpstreamError):
     """The worker sent something that is not an HTTP/1.x response."""
+
+    request_lost = True
 
 
 class InternalError(GatewayError):
