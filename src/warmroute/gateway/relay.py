@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown
+from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown, Unavailable
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.prompts.body import BadRequest, read_request
 from warmroute.prompts.prompt import Prompt
@@ -28,6 +28,8 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
             prompt = await gateway.loop.create_task(refined)
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:
+        if isinstance(error, Unavailable):
+            gateway.failures.unserved(exchange.request_id, error)
         exchange.fail(error)
     except asyncio.CancelledError:
         # The client left, or the server stops and waits no longer. Nobody awaits this task for its result.

@@ -72,11 +72,14 @@ async def serve_from(
             # An error of the worker is passed on, but its cache has learned nothing from it.
             if exchange.status < 400:
                 outcome = Outcome.SERVED
+            elif exchange.status >= 500:
+                gateway.failures.failed(exchange.request_id, lease.worker, f"it answered {exchange.status}")
             return
         except asyncio.CancelledError:
             outcome = Outcome.ABORTED
             raise
         except UpstreamError as error:
+            gateway.failures.failed(exchange.request_id, lease.worker, error)
             if error.response_seen:
                 raise
             if isinstance(error, ConnectFailed):
