@@ -22,8 +22,6 @@ from warmroute.config.values import (
     worker_urls,
 )
 
-Role = Literal["mixed", "prefill", "decode"]
-
 
 @dataclass(frozen=True, slots=True)
 class FlagName:
