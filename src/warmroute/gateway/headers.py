@@ -44,7 +44,9 @@ _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*(?!identity[ \t]*\r)", re.I
 
 @dataclass(slots=True)
 class RequestHead:
-    """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF."""
+    """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
+    `hosts` how many Host fields there are.
+    """
 
     forwarded: bytes = b""
     content_length: int | None = None
@@ -52,11 +54,7 @@ class RequestHead:
     expect_continue: bool = False
     request_id: bytes | None = None
     origin: bytes = b""
-
-    @property
-    def has_body(self) -> bool:
-        """Whether body bytes follow the head (RFC 9112, section 6.3)."""
-        return bool(self.content_length) or self.transfer_encoding is not None
+    hosts: int = 0
 
 
 class Framing(Enum):
@@ -93,6 +91,8 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
             lines += (name, b": ", value, b"\r\n")
         elif key == b"content-length":
             head.content_length = int(value)
+        elif key == b"host":
+            head.hosts += 1
         elif key == b"connection":
             named |= connection_names(value)
         elif key == b"transfer-encoding":
