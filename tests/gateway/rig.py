@@ -24,6 +24,7 @@ from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.prompts.ladder import Ladder
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairPool
+from warmroute.scheduling.policy import Policy
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
@@ -262,13 +263,17 @@ async def control_app(scope: Any, receive: Any, send: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    *, server: ServerConfig | None = None, strict_models: bool = False, tokenizer: Tokenizing | None = None
+    *,
+    server: ServerConfig | None = None,
+    strict_models: bool = False,
+    tokenizer: Tokenizing | None = None,
+    policy: Policy = lambda candidates, prompt, rng: candidates[0],
 ) -> AsyncIterator[Rig]:
     """A gateway on a loopback port. At its end everything that requests held must be back."""
     config = Config(server=server or ServerConfig(), scheduler=SchedulerConfig(strict_models=strict_models))
     ladder, ledger, metrics, fleet = Ladder.default(), Ledger(), Metrics(), FakeFleet()
     scheduler = Scheduler(
-        {"mixed": lambda candidates, prompt, rng: candidates[0]},
+        {"mixed": policy},
         PrefixIndex(ladder, 1 << 20, 60),
         ledger,
         rng=Random(1),

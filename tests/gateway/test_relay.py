@@ -579,3 +579,20 @@ async def test_a_worker_that_took_a_request_on_a_kept_connection_and_refuses_now
         await client.send(post())
         assert (await client.error())[0] == 502
         assert died == rig.fleet.refused == workers[:2]
+
+
+async def test_a_failing_policy_is_told_in_one_line_not_with_each_request(caplog):
+    def boom(*_):
+        raise KeyError("boom")
+
+    async with running_gateway(policy=boom) as rig:
+        await rig.worker(answer_ok)
+        client = await rig.client()
+        for _ in range(5):
+            await client.send(post())
+            status, error = await client.error()
+            assert (status, error["message"]) == (500, "Internal server error")
+    lines = [record for record in caplog.records if record.name.startswith("warmroute")]
+    assert 1 <= len(lines) <= 2
+    assert "boom" in lines[0].getMessage()
+    assert lines[0].exc_info is None

@@ -10,6 +10,7 @@ from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, S
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.prompts.body import BadRequest, read_request
 from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.errors import PolicyError
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -34,6 +35,11 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
     except asyncio.CancelledError:
         # The client left, or the server stops and waits no longer. Nobody awaits this task for its result.
         exchange.fail(ShuttingDown())
+    except PolicyError as error:
+        # Every request meets it: where in the policy it is shows at the debug level.
+        gateway.failures.unserved(exchange.request_id, error)
+        logger.debug("policy %r", error.policy, exc_info=error)
+        exchange.fail(InternalError())
     except Exception:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())
