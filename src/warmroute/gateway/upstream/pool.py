@@ -78,9 +78,7 @@ class WorkerConnections:
         address, url = self.address, self.worker.url
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, _ = await self._pool.loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=address.tls or None
-                )
+                transport, _ = await self._pool.loop.create_connection(lambda: connection, address.host, address.port)
             keep_alive(transport)
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
