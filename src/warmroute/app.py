@@ -26,7 +26,7 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role, Worker
+from warmroute.scheduling.worker import Role
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
@@ -101,7 +101,8 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
         )
-        self._server = _Server(self._uvicorn_config())
+        parts = self._control_parts()
+        self._server = _Server(self._uvicorn_config(parts))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http server")
         accepting = asyncio.create_task(self._server.accepting.wait())
         await asyncio.wait((accepting, self._serving), return_when=asyncio.FIRST_COMPLETED)
@@ -111,7 +112,8 @@ class Router:
             raise RuntimeError("the HTTP server did not start")
         self._chores = [
             asyncio.create_task(
-                log_stats(self.metrics, self._all_workers, self.config.scheduler.stats_interval_secs), name="stats"
+                log_stats(self.metrics, parts.metric_sources().all_workers, self.config.scheduler.stats_interval_secs),
+                name="stats",
             ),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
         ]
@@ -142,10 +144,6 @@ class Router:
         if self._server is not None:
             self._server.abandon()
 
-    def _all_workers(self) -> set[Worker]:
-        """Every worker that is known or still holds a lease."""
-        return {*self.fleet.workers(), *self.ledger.workers()}
-
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler
         if options.tokenizer_url:
@@ -155,8 +153,8 @@ class Router:
             return Tokenizing(LocalTokens(self._local_tokenizer), options.tokenizer_timeout_secs)
         return None
 
-    def _uvicorn_config(self) -> uvicorn.Config:
-        parts = ControlParts(
+    def _control_parts(self) -> ControlParts:
+        return ControlParts(
             fleet=self.fleet,
             ledger=self.ledger,
             scheduler=self.scheduler,
@@ -166,6 +164,8 @@ class Router:
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
         )
+
+    def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
         return uvicorn.Config(
             create_control_app(parts),
             http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
@@ -176,7 +176,6 @@ class Router:
             date_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_keep_alive=max(1, round(self.config.server.client_idle_timeout)),
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
 

@@ -7,11 +7,11 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
 
 from warmroute import __version__
 from warmroute.app import Router
 from warmroute.config import Config
+from warmroute.event_loop import loop_factory
 from warmroute.fleet.errors import FleetError
 from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.scheduling.errors import SchedulingError
@@ -31,7 +31,7 @@ def run(config: Config) -> int:
 
 
 def raise_file_limit() -> None:
-    """Take all the open files that the system grants: every stream needs two, and 1024 is what most are started with."""
+    """Take all the open files that the system grants: a stream needs two, and most processes start with 1024."""
     try:
         import resource
     except ImportError:
@@ -44,15 +44,6 @@ def raise_file_limit() -> None:
             logger.warning("the limit of open files stays at %d: %s", soft, error)
             return
     logger.debug("at most %d open files", hard)
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The loop of uvloop where that is installed (everywhere but on Windows), else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
 
 
 async def _serve(config: Config) -> int:

@@ -1,6 +1,7 @@
 """A worker that fails before any answer is replaced by an untried one; after that nothing is sent twice."""
 
 import asyncio
+import logging
 import socket
 from contextlib import contextmanager
 
@@ -83,6 +84,7 @@ async def test_when_none_is_left_it_is_502(pair):
         assert answer.status == 502
         assert answer.error["message"].startswith("Failed to connect to backend service")
         assert answer.error["type"] == "server_error"
+        assert answer.value(b"X-Router-Worker-URL").decode() in (broken.url, other.url)
     assert len(broken.requests) + len(other.requests) == 0
 
 
@@ -248,3 +250,26 @@ async def test_a_worker_that_ends_connections_at_once_is_502_and_nothing_worse(l
         for _ in range(10):
             answers = await asyncio.gather(*(ask(router.port, post()) for _ in range(20)))
             assert {answer.status for answer in answers} <= {502, 503}
+
+
+async def test_failed_requests_are_told_with_worker_and_reason_and_without_their_text(broken_and_sound, caplog):
+    broken, sound = broken_and_sound
+    caplog.set_level(logging.INFO)
+    broken.script = then_closing(b"")
+    async with router_over(broken, sound, scheduler={"policy": "round_robin"}) as router:
+        request = post(body=b'{"prompt":"a secret"}', headers=[(b"x-request-id", b"mine")])
+        answers = [await ask(router.port, request) for _ in range(4)]
+    assert {answer.status for answer in answers} == {200}
+    first, *_more = [record for record in caplog.records if record.name.endswith("failure_log")]
+    assert (first.levelname, first.getMessage()) == (
+        "WARNING",
+        f"request mine failed: worker {broken.url}: connection closed before the response was complete",
+    )
+    assert "secret" not in caplog.text
+
+
+async def test_a_request_for_which_there_is_no_worker_is_told(lone_worker, caplog):
+    async with router_over(lone_worker) as router:
+        router.fleet.drain(lone_worker.url)
+        assert (await ask(router.port, post(headers=[(b"x-request-id", b"mine")]))).status == 503
+    assert "request mine failed: Failed to select worker: no worker is available" in caplog.text

@@ -10,8 +10,10 @@ from tests.support.router import eventually
 from tests.support.scripted_worker import (
     LAST_CHUNK,
     SSE_HEAD,
+    answering,
     chunk,
     head,
+    response,
     streaming,
     then_closing,
     then_resetting,
@@ -172,7 +174,7 @@ async def _comes_to_rest(amount):
 
 @pytest.mark.parametrize("breaking", [then_resetting, then_closing])
 async def test_a_broken_stream_ends_with_an_error_event(router, worker, breaking):
-    """No [DONE] after it, and the connection is closed."""
+    """No [DONE] after it, and the connection is closed when nothing more comes."""
     worker.script = breaking(SSE_HEAD + chunk(EVENTS[0]) + chunk(EVENTS[1]))
     async with await Client.connect(router.port) as client:
         await client.send(STREAM)
@@ -183,7 +185,35 @@ async def test_a_broken_stream_ends_with_an_error_event(router, worker, breaking
     assert rest == b""
     error = json.loads(last.removeprefix(b"data: "))["error"]
     assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"].startswith("Backend service failed: connection ")
     assert b"[DONE]" not in answer.body
+
+
+@pytest.mark.parametrize("gap", [0, 0.05])
+async def test_after_a_broken_stream_the_connection_serves_the_next_request(router, worker, gap):
+    worker.script = then_closing(SSE_HEAD + chunk(EVENTS[0]))
+    async with await Client.connect(router.port) as client:
+        await client.send(STREAM)
+        assert b'"error"' in (await client.read_response()).body
+        worker.script = answering(response(b"fine"))
+        await asyncio.sleep(gap)
+        for _ in range(2):
+            assert (await client.ask(post())).body == b"fine"
+        await asyncio.sleep(1.2)  # the second that it would have had without another request
+        assert (await client.ask(post())).body == b"fine"
+
+
+async def test_a_request_that_was_sent_behind_a_broken_stream_is_served(router, worker):
+    scripts = iter([then_closing(SSE_HEAD + chunk(EVENTS[0])), answering(response(b"fine"))])
+
+    async def script(request, connection):
+        await next(scripts)(request, connection)
+
+    worker.script = script
+    async with await Client.connect(router.port) as client:
+        await client.send(STREAM + post())
+        assert b'"error"' in (await client.read_response()).body
+        assert (await client.read_response()).body == b"fine"
 
 
 async def test_an_event_cut_in_half_is_ended_before_the_error(router, worker):

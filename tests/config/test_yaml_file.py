@@ -2,16 +2,22 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from warmroute.config.yaml_file import YamlError, read_tree, read_yaml
+from warmroute.config.yaml_file import YamlError, read_tree
 
 
 def write(directory: Path, text: str | bytes) -> Path:
     path = directory / "x.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def read_yaml(path: Path) -> Any:
+    root = read_tree(path)
+    return None if root is None else root.value()
 
 
 def test_values_and_lines(tmp_path: Path) -> None:

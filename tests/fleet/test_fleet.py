@@ -290,7 +290,7 @@ async def test_an_abort_goes_to_everybody(make_engine, make_fleet):
     good, refusing, away = await make_engine(), await make_engine(), await make_engine(up=False)
     refusing.abort_status = 404
     fleet = await make_fleet(good.url, refusing.url, away.url)
-    answers = {answer.url: answer for answer in await fleet.abort(b'{"abort_all":true}')}
+    answers = {answer.member.url: answer for answer in await fleet.abort(b'{"abort_all":true}')}
     assert good.aborts == refusing.aborts == [b'{"abort_all":true}']
     assert (answers[good.url].status, answers[good.url].error) == (200, None)
     assert answers[good.url].body == {"port": good.port}

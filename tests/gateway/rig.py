@@ -24,6 +24,7 @@ from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.prompts.ladder import Ladder
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairPool
+from warmroute.scheduling.policy import Policy
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
@@ -189,7 +190,7 @@ class Rig:
         self.state = ServerState()
         self._stack = contextlib.AsyncExitStack()
 
-    async def worker(self, script: Script) -> Worker:
+    async def worker(self, script: Script, servers: dict[Worker, asyncio.Server] | None = None) -> Worker:
         """Start a worker that runs `script` for each connection, and add it to the fleet."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +203,10 @@ class Rig:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         self._stack.callback(server.close)
-        return self.add(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        worker = self.add(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        if servers is not None:
+            servers[worker] = server
+        return worker
 
     def add(self, address: str) -> Worker:
         worker = Worker(address, f"http://{address}")
@@ -259,13 +263,17 @@ async def control_app(scope: Any, receive: Any, send: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    *, server: ServerConfig | None = None, strict_models: bool = False, tokenizer: Tokenizing | None = None
+    *,
+    server: ServerConfig | None = None,
+    strict_models: bool = False,
+    tokenizer: Tokenizing | None = None,
+    policy: Policy = lambda candidates, prompt, rng: candidates[0],
 ) -> AsyncIterator[Rig]:
     """A gateway on a loopback port. At its end everything that requests held must be back."""
     config = Config(server=server or ServerConfig(), scheduler=SchedulerConfig(strict_models=strict_models))
     ladder, ledger, metrics, fleet = Ladder.default(), Ledger(), Metrics(), FakeFleet()
     scheduler = Scheduler(
-        {"mixed": lambda candidates, prompt, rng: candidates[0]},
+        {"mixed": policy},
         PrefixIndex(ladder, 1 << 20, 60),
         ledger,
         rng=Random(1),

@@ -97,7 +97,6 @@ def test_what_one_read_brings_is_one_call():
 def test_a_connection_carries_one_response_after_the_other():
     connection, transport, _ = connected()
     connection.data_received(OK)
-    assert connection.reused
     second = Recorder()
     connection.send(b"again", b"", second)
     connection.data_received(INTERIM + CHUNKED)

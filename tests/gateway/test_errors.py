@@ -52,6 +52,18 @@ def test_answers(error, status, kind, code, message):
     assert b"\n" not in answer.body
 
 
+def test_a_connection_that_broke_later_had_not_failed_to_be_made():
+    answer = answer_to(errors.ConnectionLost("connection closed", "u", response_seen=True), begun=True)
+    assert json.loads(answer.body)["error"]["message"] == "Backend service failed: connection closed"
+
+
+@pytest.mark.parametrize(
+    "kind", [errors.ConnectFailed, errors.ConnectTimedOut, errors.ConnectionLost, errors.BadResponse]
+)
+def test_the_worker_at_fault_is_named(kind):
+    assert answer_to(kind("x", "http://a:1")).headers == ((b"X-Router-Worker-URL", b"http://a:1"),)
+
+
 def test_the_field_at_fault_is_named():
     assert json.loads(answer_to(TABLE[2][0]).body)["error"]["param"] == "model"
 

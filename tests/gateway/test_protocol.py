@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import tracemalloc
 
 import pytest
@@ -153,6 +155,40 @@ async def test_more_early_bytes_than_are_held_wait_in_the_socket():
             assert (await client.answer())[1] == b'{"ok":true}'
 
 
+@pytest.mark.parametrize("encoding", ["length", "chunks"])
+async def test_the_bytes_of_a_body_do_not_count_for_the_head_behind_it(encoding):
+    body = b'{"prompt":"' + b"x" * 70_000 + b'"}'
+    if encoding == "length":
+        long = post(b"/v1/completions", body)
+    else:
+        long = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        long += b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    async def script(side: WorkerSide) -> None:
+        await side.request()
+        begun.set()
+        await release.wait()
+        await side.send(OK)
+        await answer_ok(side)
+
+    async with running_gateway() as rig:
+        await rig.worker(script)
+        client = await rig.client()
+        await client.send(post())
+        await begun.wait()
+        await client.send(long + post()[:40])
+        await asyncio.sleep(0.02)
+        release.set()
+        for _ in range(2):
+            assert (await client.answer())[1] == b'{"ok":true}'
+        await asyncio.sleep(0.02)
+        await client.send(post()[40:])
+        assert (await client.answer())[1] == b'{"ok":true}'
+        await client.send(b"POST /v1/completions HTTP/1.1\r\nX: " + b"x" * 70_000)
+        assert (await client.error())[0] == 431
+
+
 async def test_expect_continue_is_answered_when_the_body_is_wanted():
     async with running_gateway() as rig:
         await rig.worker(answer_ok)
@@ -198,25 +234,30 @@ async def test_a_client_that_sends_on_can_still_read_the_refusal():
         (b"GET\r\n\r\n", 400),
         (b"POST /v1/completions HTTP/1.1\nHost: x\n\n", 400),
         (b"POST /v1/completions\r\n\r\n", 400),
-        (b"POST /v1/completions HTTP/2.0\r\n\r\n", 400),
-        (b"POST v1/completions HTTP/1.1\r\n\r\n", 400),
-        (b"POST ftp://x/v1/completions HTTP/1.1\r\n\r\n", 400),
-        (b"CONNECT x:1 HTTP/1.1\r\n\r\n", 400),
+        (b"POST /v1/completions HTTP/2.0\r\nHost: x\r\n\r\n", 400),
+        (b"POST v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST ftp://x/v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 400),
+        (b"GET /health HTTP/1.1\r\n\r\n", 400),
+        (post(headers=[b"Host: other"]), 400),
+        (post(headers=[b"Host: other"], version=b"1.0"), 400),
+        (post(b"/register", headers=[b"host: router"]), 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         (post(headers=[b"Transfer-Encoding: chunked"]), 400),
         (post(headers=[b"X : y"]), 400),
         (post(headers=[b"X: a\0b"]), 400),
         (post(headers=[b"X: a\rb"]), 400),
         (post(headers=[b"Content-Length: 2"]), 400),
-        (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400),
-        (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
-        (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"POST /register HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"POST /v1/completions HTTP/1.1\r\nX: " + b"x" * 70_000, 431),
-        (b"POST /v1/completions HTTP/1.1\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
-        (b"GET /health HTTP/1.1\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
-        (b"POST /v1/completions HTTP/1.1\r\n" + b"X: x\r\n" * 257 + b"\r\n", 431),
-        (b"POST /v1/completions?" + b"x" * 17_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"POST /register HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000, 431),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + b"X: x\r\n" * 257 + b"\r\n", 431),
+        (b"POST /v1/completions?" + b"x" * 17_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         (b"POST /v1/completions?" + b"x" * 70_000, 414),
     ],
 )
@@ -359,6 +400,58 @@ async def test_shutdown_lets_the_answer_under_way_end():
         release.set()
         assert b"connection: close\r\n" in await busy.head()
         assert await busy.rest() == b'{"ok":true}'
+
+
+@pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/register"])
+async def test_shutdown_does_not_wait_for_a_half_sent_request(path):
+    async with running_gateway() as rig:
+        client = await rig.client()
+        await client.send(post(path)[:-5])
+        await asyncio.sleep(0.02)
+        for connection in list(rig.state.connections):
+            connection.shutdown()
+        status, error = await client.error()
+        assert (status, error["message"]) == (503, "The router is shutting down")
+        assert await client.rest() == b""
+
+
+async def test_a_client_that_reads_nothing_any_more_is_reset():
+    """The lease and the engine's slot are given back; one that only reads slowly keeps them."""
+    ended = asyncio.Event()
+
+    async def script(side: WorkerSide) -> None:
+        await side.request()
+        await side.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await side.send(b"x" * 65536)
+        ended.set()
+
+    async with running_gateway(server=ServerConfig(client_idle_timeout=0.3)) as rig:
+        await rig.worker(script)
+        client = await rig.client()
+        await client.send(post())
+        loop = asyncio.get_running_loop()
+        slow_until = loop.time() + 1
+        while loop.time() < slow_until:
+            await client.reader.readexactly(400_000)
+            await asyncio.sleep(0.02)
+        assert not ended.is_set()
+        client.writer.transport.pause_reading()
+        async with asyncio.timeout(3):
+            await ended.wait()
+        await rig.settled()
+        assert rig.statuses() == {499: 1}
+
+
+async def test_a_vanished_client_is_looked_for():
+    async with running_gateway() as rig:
+        await rig.client()
+        await asyncio.sleep(0.02)
+        (connection,) = rig.state.connections
+        sock = connection.transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
 
 async def test_an_idle_client_is_closed_and_a_slow_one_told():

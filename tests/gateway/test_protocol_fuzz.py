@@ -30,7 +30,7 @@ MESSAGES = [
     post(b"/register", b"{}"),
     post(headers=[b"Connection: Upgrade", b"Upgrade: h2c"]),
     b"GET http://r/health HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n",
-    b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;a\r\n{}\r\n0\r\nA: b\r\n\r\n",
+    b"POST /tokenize HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\n2;a\r\n{}\r\n0\r\nA: b\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\n\r\n",
     b"\x16\x03\x01\x02\x00",
 ]

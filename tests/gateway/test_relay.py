@@ -13,6 +13,7 @@ from tests.support.descriptors import no_descriptor_left
 from warmroute.config.tree import ServerConfig
 from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.prompts.tokenizer import TokenizerError
+from warmroute.scheduling.worker import Worker
 
 SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -42,6 +43,16 @@ def breaking(*parts: bytes, reset: bool = False) -> Script:
             side.reset()
 
     return script
+
+
+def noting(asked: list[str], name: str, script: Script) -> Script:
+    """The same worker; when it is connected to, its name is put down."""
+
+    async def noting_script(side: WorkerSide) -> None:
+        asked.append(name)
+        await script(side)
+
+    return noting_script
 
 
 async def test_no_worker_is_503_with_retry_after():
@@ -515,3 +526,73 @@ async def test_a_model_that_has_left_with_its_worker_fails_as_the_worker_did():
         status, _ = await client.error()
         assert status == 502
         assert other not in rig.ledger.workers()
+
+
+@pytest.mark.parametrize("script", [breaking(), breaking(reset=True)])
+async def test_a_request_that_workers_do_not_survive_is_given_to_two(script):
+    asked: list[str] = []
+
+    async with running_gateway() as rig:
+        for number in range(4):
+            await rig.worker(noting(asked, str(number), script))
+        client = await rig.client()
+        await client.send(post())
+        status, error = await client.error()
+        assert (status, error["code"], asked) == (502, "bad_gateway", ["0", "1"])
+        assert rig.fleet.refused == []
+
+
+async def test_workers_that_refuse_are_all_tried_even_after_a_loss():
+    async with running_gateway() as rig:
+        refusing(rig)
+        await rig.worker(breaking())
+        refusing(rig)
+        refusing(rig)
+        await rig.worker(answer_ok)
+        assert (await rig.exchange(post()))[1] == b'{"ok":true}'
+        assert len(rig.fleet.refused) == 3
+
+
+async def test_a_worker_that_took_a_request_on_a_kept_connection_and_refuses_now_has_lost_it():
+    died: list[Worker] = []
+    servers: dict[Worker, asyncio.Server] = {}
+
+    async with running_gateway() as rig:
+        workers = []
+
+        def mortal(number: int) -> Script:
+            async def script(side: WorkerSide) -> None:
+                await side.request()
+                await side.send(OK)
+                await side.request()
+                died.append(workers[number])
+                servers[workers[number]].close()
+
+            return script
+
+        for number in range(3):
+            rig.fleet.workers.clear()
+            workers.append(await rig.worker(mortal(number), servers))
+            assert (await rig.exchange(post()))[1] == b'{"ok":true}'
+        rig.fleet.workers[:] = workers
+        client = await rig.client()
+        await client.send(post())
+        assert (await client.error())[0] == 502
+        assert died == rig.fleet.refused == workers[:2]
+
+
+async def test_a_failing_policy_is_told_in_one_line_not_with_each_request(caplog):
+    def boom(*_):
+        raise KeyError("boom")
+
+    async with running_gateway(policy=boom) as rig:
+        await rig.worker(answer_ok)
+        client = await rig.client()
+        for _ in range(5):
+            await client.send(post())
+            status, error = await client.error()
+            assert (status, error["message"]) == (500, "Internal server error")
+    lines = [record for record in caplog.records if record.name.startswith("warmroute")]
+    assert 1 <= len(lines) <= 2
+    assert "boom" in lines[0].getMessage()
+    assert lines[0].exc_info is None

@@ -5,6 +5,7 @@ none when prefill fails, and prefill is over when decode fails.)
 """
 
 import asyncio
+from itertools import count
 
 import pytest
 import pytest_asyncio
@@ -24,6 +25,8 @@ from tests.support.pd import (
 )
 from tests.support.router import assert_nothing_held
 from tests.support.scripted_worker import SSE_HEAD, answering, chunk, head, response, then_closing, then_resetting
+
+from warmroute.gateway.failure_log import FailureLog
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -125,7 +128,8 @@ async def test_with_others_to_try(pairs, row, how, stream, record_property):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(("row", "how"), [case for case in CASES if case.values[0].none_left])
-async def test_when_none_is_left(pairs, row, how, stream, record_property):
+async def test_when_none_is_left(pairs, row, how, stream, record_property, caplog):
+    pairs.router.gateway.failures = FailureLog(count().__next__)  # time enough between any two lines
     pairs.decode.then = good_answer(stream)
     failing, failures, waiting, last = plan(pairs, row, how, 2)
     answer = await ask(pairs.router.port, chat(stream))
@@ -138,6 +142,7 @@ async def test_when_none_is_left(pairs, row, how, stream, record_property):
         assert answer.error["message"].startswith("Failed to connect to backend service")
     first, second = failing.seen_by
     assert first is not second
+    assert all(f" failed: worker {worker.url}: " in caplog.text for worker in failing.seen_by)
     assert (pairs.statuses() - pairs.before)["decode", answer.status] == 1
 
 

@@ -7,7 +7,17 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.support.descriptors import no_descriptor_left
 from tests.support.http_client import Client, ask
-from tests.support.pd import DIALECTS, HANDLE, JSON_BODY, PREFILL_ANSWER, Waiting, chat, good_answer, pairs_over
+from tests.support.pd import (
+    DIALECTS,
+    HANDLE,
+    JSON_BODY,
+    PREFILL_ANSWER,
+    Failing,
+    Waiting,
+    chat,
+    good_answer,
+    pairs_over,
+)
 from tests.support.router import eventually
 from tests.support.scripted_worker import answering, response, then_closing, then_resetting
 
@@ -50,6 +60,20 @@ async def test_all_refusing_is_502_and_nothing_was_sent_to_the_other_side(dialec
         assert answer.status == 503
         assert answer.error["message"].startswith("No available prefill/decode workers")
         assert answer.values(b"retry-after") == [b"1"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("side", SIDES)
+async def test_a_request_that_workers_do_not_survive_is_given_to_two(dialect, side):
+    async with pairs_over(dialect, 3, 3) as pairs:
+        deadly = getattr(pairs, side)
+        deadly.first = [Failing(then_closing(b""), None if dialect == "vllm" else Waiting()) for _ in range(3)]
+        other = pairs.decode if side == "prefill" else pairs.prefill
+        if dialect != "vllm":
+            other.first = [failing.partner for failing in deadly.first]
+        answer = await ask(pairs.router.port, chat())
+        assert answer.status == 502
+        assert len({worker.url for worker in deadly.seen_by}) == len(deadly.seen) == 2
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -163,11 +163,11 @@ class Failing:
 
     def __init__(self, script: Script, partner: Waiting | None = None) -> None:
         self._script = script
-        self._partner = partner
+        self.partner = partner
         self.failed_at = 0.0
 
     async def __call__(self, request: Request, connection: Connection) -> None:
-        if self._partner is not None:
-            await asyncio.wait_for(self._partner.started.wait(), 5)
+        if self.partner is not None:
+            await asyncio.wait_for(self.partner.started.wait(), 5)
         self.failed_at = asyncio.get_running_loop().time()
         await self._script(request, connection)

@@ -20,8 +20,8 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Pool, Worker
-from warmroute.telemetry.collector import ROLES, Sources, create_registry
+from warmroute.scheduling.worker import ROLES, Pool, Worker
+from warmroute.telemetry.collector import Sources, create_registry
 from warmroute.telemetry.metrics import Metrics
 
 

@@ -42,17 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(given: Sequence[str]) -> int:
-    from warmroute.cli.parser import VERSION, UsageError, parse, same_spelling
+    from warmroute.cli.parser import VERSION, UsageError, parse
     from warmroute.config.options import hint
 
-    arguments = same_spelling(given)
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not given or given[0] in ("-h", "--help"):
         print(_overview())
         return 0
-    if arguments[0] in ("-V", "--version"):
+    if given[0] in ("-V", "--version"):
         print(VERSION)
         return 0
-    name, *rest = arguments
+    name, *rest = given
     if name not in COMMANDS:
         print(f"warmroute: unknown command {name}{hint(name, COMMANDS) or _known()}", file=sys.stderr)
         return BAD_USAGE

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from warmroute.cli.values import not_negative, port_list, port_number, positive, positive_int
+from warmroute.event_loop import loop_factory
 from warmroute.simulation.engine import RunningEngine, start_engine
 from warmroute.simulation.pd.station import meeting_port_setting
 from warmroute.simulation.settings import EngineSettings
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
         tp_size=args.tp_size,
         transfer_protocol=args.transfer_protocol,
     )
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(list(_each(base, ports, args))))
 
 
@@ -187,11 +187,3 @@ def _name(engine: RunningEngine) -> str:
     name = f"{engine.settings.dialect} {engine.settings.role} engine"
     kind = "bootstrap" if engine.settings.dialect == "sglang" else "connector"
     return name if engine.meeting_port == engine.port else f"{name} ({kind} port {engine.meeting_port})"
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        return uvloop.new_event_loop
-    return asyncio.new_event_loop

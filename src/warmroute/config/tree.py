@@ -22,8 +22,6 @@ from warmroute.config.values import (
     worker_urls,
 )
 
-Role = Literal["mixed", "prefill", "decode"]
-
 
 @dataclass(frozen=True, slots=True)
 class FlagName:
@@ -208,10 +206,12 @@ class SchedulerConfig(_Section):
         default=256 * 1024 * 1024, ge=0, description="Memory bound of the prefix index, in bytes."
     )
     tokenizer: str | None = Field(
-        default=None, description="Path of a local tokenizer.json (needs warmroute[tokenizer])."
+        default=None,
+        description="Path of a local tokenizer.json (needs warmroute[tokenizer]). Bodies above 1 MB go without.",
     )
     tokenizer_url: Annotated[str, AfterValidator(http_url)] = Field(
-        default="", description="Remote tokenizer; /tokenize is appended if the URL has no path."
+        default="",
+        description="Remote tokenizer; /tokenize is appended if the URL has no path. Bodies above 1 MB go without.",
     )
     tokenizer_timeout_secs: float = Field(default=2.0, gt=0, description="Seconds the tokenizer may take.")
     stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")

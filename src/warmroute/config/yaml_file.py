@@ -115,12 +115,6 @@ def read_tree(path: str | Path) -> Node | None:
     return None if node is None else Node(str(path), loader, node)
 
 
-def read_yaml(path: str | Path) -> Any:
-    """The file as plain Python data, None when it holds nothing. Raises YamlError."""
-    root = read_tree(path)
-    return None if root is None else root.value()
-
-
 def _one_line(path: str, error: Exception) -> YamlError:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""

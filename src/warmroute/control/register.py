@@ -12,7 +12,7 @@ from warmroute.control.errors import ControlError
 from warmroute.control.parts import ControlParts
 from warmroute.control.rejections import Rejections
 from warmroute.fleet import InstanceInfo, InvalidInstance, Member, NotHealthy, read_instance
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import ROLES, Role
 
 
 def register_routes(parts: ControlParts) -> APIRouter:
@@ -41,17 +41,14 @@ def register_routes(parts: ControlParts) -> APIRouter:
 
     @routes.get("/registered")
     async def registered() -> Response:
-        records = {role: [_record(member) for member in _registered(parts, role)] for role in _ROLES}
+        records = {role: [_record(member) for member in _registered(parts, role)] for role in ROLES}
         return JSONResponse({"code": 200, "msg": "success", **records})
 
     @routes.get("/registered_number")
     async def registered_number() -> Response:
-        return JSONResponse({role: len(_registered(parts, role)) for role in _ROLES})
+        return JSONResponse({role: len(_registered(parts, role)) for role in ROLES})
 
     return routes
-
-
-_ROLES: tuple[Role, ...] = ("mixed", "prefill", "decode")
 
 
 async def _info(request: Request) -> InstanceInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Request
@@ -14,9 +14,8 @@ from warmroute.control.errors import ControlError
 from warmroute.control.parts import ControlParts
 from warmroute.fleet import InvalidInstance, Member, UnknownWorker
 from warmroute.fleet.address import url_host
-from warmroute.scheduling.worker import Role
-
-_ROLES: tuple[Role, ...] = get_args(Role)
+from warmroute.fleet.instance_fields import role_named
+from warmroute.scheduling.worker import ROLES, Role
 
 
 def workers_routes(parts: ControlParts) -> APIRouter:
@@ -115,10 +114,10 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
 
 def _role(fields: Mapping[str, Any]) -> Role:
     value = fields.get("role") or "mixed"
-    for role in _ROLES:
-        if isinstance(value, str) and value.strip().lower() == role:
-            return role
-    raise ControlError(400, f"invalid role: {str(value)[:100]}; known: {', '.join(_ROLES)}")
+    role = role_named(value) if isinstance(value, str) else None
+    if role is None:
+        raise ControlError(400, f"invalid role: {str(value)[:100]}; known: {', '.join(ROLES)}")
+    return role
 
 
 def _bootstrap_port(fields: Mapping[str, Any]) -> int:

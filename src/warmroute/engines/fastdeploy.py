@@ -29,4 +29,4 @@ def _kv_cache_tokens(page: bytes) -> int | None:
     return int(blocks) * block_size
 
 
-FASTDEPLOY = Dialect("fastdeploy", b"fastdeploy:", _read)
+FASTDEPLOY = Dialect(b"fastdeploy:", _read)

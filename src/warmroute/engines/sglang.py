@@ -52,4 +52,4 @@ def _free_pages(page: bytes, page_size: int, capacity: int | None) -> float | No
     return capacity / page_size * (1.0 - mean_share(usage))
 
 
-SGLANG = Dialect("sglang", b"sglang:", _read)
+SGLANG = Dialect(b"sglang:", _read)

@@ -39,7 +39,6 @@ class Vitals:
 class Dialect:
     """An engine's way to name its metrics: all its families begin with `prefix`; `read` reads a page of it."""
 
-    name: str
     prefix: bytes
     read: Callable[[bytes], Vitals]
 
@@ -57,7 +56,7 @@ def make_vitals(
     """Put together what a dialect has read with what all dialects share: process start and token counters."""
     report = None
     if running is not None and waiting is not None:
-        report = EngineReport(running, waiting, free_kv_blocks, kv_cache_tokens)
+        report = EngineReport(running, waiting, free_kv_blocks)
     work = (*samples(page, f"{dialect}:prompt_tokens_total"), *samples(page, f"{dialect}:generation_tokens_total"))
     started = samples(page, "process_start_time_seconds")
     return Vitals(

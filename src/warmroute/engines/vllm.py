@@ -38,4 +38,4 @@ def _free_blocks(page: bytes, ranks: list[Sample]) -> float | None:
     return blocks * (1.0 - mean_share(usage))
 
 
-VLLM = Dialect("vllm", b"vllm:", _read)
+VLLM = Dialect(b"vllm:", _read)

@@ -25,11 +25,6 @@ class Answer:
     body: object = None
     error: str | None = None
 
-    @property
-    def url(self) -> str:
-        """Who answered."""
-        return self.member.url
-
 
 async def broadcast(
     client: EngineClient, members: Iterable[Member], path: str, body: bytes, seconds: float

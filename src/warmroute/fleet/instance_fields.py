@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 from warmroute.fleet.address import parse_host
 from warmroute.fleet.errors import InvalidInstance
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import ROLES, Role
 
-_ROLES: dict[str, Role] = {"mixed": "mixed", "prefill": "prefill", "decode": "decode"}
-_ROLE_NUMBERS: tuple[Role, ...] = ("mixed", "prefill", "decode")
 _PROTOCOLS = ("ipc", "rdma")
 _MAX_ITEMS = 4096
+
+
+def role_named(word: str) -> Role | None:
+    """The role of this name, in any case; None for another word."""
+    return next((role for role in ROLES if role == word.strip().lower()), None)
 
 
 def read_role(value: object) -> Role:
@@ -22,15 +25,15 @@ def read_role(value: object) -> Role:
     if value is None or value == "":
         raise _bad_value("role is required")
     if isinstance(value, str):
-        role = _ROLES.get(value.strip().lower())
+        role = role_named(value)
         if role is None:
             raise _bad_value(f"invalid role: {_shown(value)}")
         return role
     if isinstance(value, bool) or not isinstance(value, int):
         raise bad_json("role must be a string or an integer")
-    if not 0 <= value < len(_ROLE_NUMBERS):
+    if not 0 <= value < len(ROLES):
         raise bad_json(f"invalid role number {_shown(value)}")
-    return _ROLE_NUMBERS[value]
+    return ROLES[value]
 
 
 def read_host(value: object) -> str:

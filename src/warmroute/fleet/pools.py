@@ -8,14 +8,11 @@ others that the model does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import get_args
 
 from warmroute.fleet.member import Member
 from warmroute.fleet.pairing import pair_up
 from warmroute.scheduling.pairs import PairPool
-from warmroute.scheduling.worker import Candidate, Pool, Role
-
-ROLES: tuple[Role, ...] = get_args(Role)
+from warmroute.scheduling.worker import ROLES, Candidate, Pool, Role
 
 
 class Pools:

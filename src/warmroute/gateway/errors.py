@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from warmroute.prompts.body import BadRequest
 
 RETRY_AFTER_SECONDS = 1
-_UPSTREAM_FAILED = "Failed to connect to backend service"
+WORKER_URL = b"X-Router-Worker-URL"
+_NOT_CONNECTED = "Failed to connect to backend service"
+_BROKEN = "Backend service failed"
 
 
 class GatewayError(Exception):
@@ -101,7 +103,12 @@ class OutOfResources(Unavailable):
 
 
 class UpstreamError(GatewayError):
-    """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come."""
+    """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come.
+
+    `request_lost`: the worker may have begun with the request, which may be what has ended it.
+    """
+
+    request_lost = False
 
     def __init__(self, message: str, worker_url: str, *, response_seen: bool = False) -> None:
         super().__init__(message)
@@ -120,9 +127,13 @@ class ConnectTimedOut(ConnectFailed):
 class ConnectionLost(UpstreamError):
     """The connection ended before the response was complete."""
 
+    request_lost = True
+
 
 class BadResponse(UpstreamError):
     """The worker sent something that is not an HTTP/1.x response."""
+
+    request_lost = True
 
 
 class InternalError(GatewayError):
@@ -141,8 +152,8 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-def answer_to(error: GatewayError) -> Answer:
-    """The answer for each kind of error."""
+def answer_to(error: GatewayError, *, begun: bool = False) -> Answer:
+    """The answer for each kind of error; `begun` if the client has a part of another one already."""
     text = str(error)
     match error:
         case MalformedRequest():
@@ -162,10 +173,10 @@ def answer_to(error: GatewayError) -> Answer:
         case Unavailable():
             retry_after = ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),)
             return _answer(503, text, "server_error", code="service_unavailable", headers=retry_after)
-        case ConnectTimedOut():
-            return _answer(504, f"{_UPSTREAM_FAILED}: {text}", "server_error", code="gateway_timeout")
-        case UpstreamError():
-            return _answer(502, f"{_UPSTREAM_FAILED}: {text}", "server_error", code="bad_gateway")
+        case UpstreamError(worker_url=url):
+            status, code = (504, "gateway_timeout") if isinstance(error, ConnectTimedOut) else (502, "bad_gateway")
+            message = f"{_BROKEN if begun else _NOT_CONNECTED}: {text}"
+            return _answer(status, message, "server_error", code=code, headers=((WORKER_URL, url.encode()),))
         case _:
             return _answer(500, "Internal server error", "server_error", code="internal_error")
 

@@ -58,6 +58,8 @@ class Exchange:
     client_gone = False
     started = False
     status = 0
+    broke_off = False
+    """Whether the answer is a stream that has ended with an error event."""
     request = _NO_REQUEST
     """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
@@ -114,8 +116,7 @@ class Exchange:
 
     def head_for(self, address: Address, body_size: int) -> bytes:
         """The head of the request for a worker, with a body of that many bytes."""
-        return b"POST %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
-            address.prefix,
+        return b"POST %b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
             self.target,
             address.authority,
             self.head.forwarded,
@@ -258,7 +259,7 @@ class Exchange:
 
     def fail(self, error: GatewayError) -> None:
         """End the exchange with `error`, in the way that its state allows."""
-        answer = answer_to(error)
+        answer = answer_to(error, begun=self.started)
         if self._finished or self.client_gone:
             self.status = self.status or CLIENT_CLOSED_REQUEST
             return
@@ -268,11 +269,14 @@ class Exchange:
             self.started = True
             return
         self.status = answer.status
+        event = error_event(answer.body, self._tail) if self._event_stream else b""
+        if event and self._chunked:
+            # The message is whole: the connection is fit for another, which may be on its way already.
+            self.broke_off = True
+            self.client.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event))
+            return
         self.keep_alive = False
-        if self._event_stream and (self._chunked or self._until_close):
-            event = error_event(answer.body, self._tail)
-            if self._chunked:
-                event = b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event)
+        if event and self._until_close:
             self.client.transport.write(event)
         elif self._until_close:
             # An orderly end would tell this client that the body is complete.

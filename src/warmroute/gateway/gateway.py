@@ -13,6 +13,7 @@ from warmroute.config.tree import Config
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.failure_log import FailureLog
 from warmroute.gateway.headers import render_headers
 from warmroute.gateway.pd.relay import serve_pair
 from warmroute.gateway.pd.state import Disaggregation
@@ -80,6 +81,7 @@ class Gateway:
         self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
         self.role: Role = "decode" if config.server.splitwise else "mixed"
         """The role of the workers whose answers clients get."""
+        self.failures = FailureLog(self.loop.time)
         self.pd = Disaggregation(config.scheduler, metrics)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes

@@ -48,7 +48,9 @@ _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*(?!identity[ \t]*\r)", re.I
 
 
 class RequestHead(Struct, frozen=True, gc=False):
-    """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF."""
+    """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
+    `hosts` how many Host fields there are.
+    """
 
     forwarded: bytes = b""
     content_length: int | None = None
@@ -56,11 +58,7 @@ class RequestHead(Struct, frozen=True, gc=False):
     expect_continue: bool = False
     request_id: bytes | None = None
     origin: bytes = b""
-
-    @property
-    def has_body(self) -> bool:
-        """Whether body bytes follow the head (RFC 9112, section 6.3)."""
-        return bool(self.content_length) or self.transfer_encoding is not None
+    hosts: int = 0
 
 
 class Framing(Enum):
@@ -94,12 +92,15 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
     expect_continue = False
     request_id: bytes | None = None
     origin = b""
+    hosts = 0
     for name, value in headers:
         key = name.lower()
         if key not in _REQUEST_SPECIAL:
             lines += (name, b": ", value, b"\r\n")
         elif key == b"content-length":
             length = int(value)
+        elif key == b"host":
+            hosts += 1
         elif key == b"connection":
             named = (named or set()) | connection_names(value)
         elif key == b"transfer-encoding":
@@ -113,7 +114,7 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
             origin = value
             lines += (name, b": ", value, b"\r\n")
     forwarded = b"".join(_without(lines, named) if named else lines)
-    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin)
+    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts)
 
 
 class RequestHeads:
@@ -141,7 +142,13 @@ class RequestHeads:
                 if is_same:
                     head = self._head
                     return RequestHead(
-                        head.forwarded, int(length[1]), None, head.expect_continue, head.request_id, head.origin
+                        head.forwarded,
+                        int(length[1]),
+                        None,
+                        head.expect_continue,
+                        head.request_id,
+                        head.origin,
+                        head.hosts,
                     )
         head = self._head = read_request_head(headers)
         self._headers = headers

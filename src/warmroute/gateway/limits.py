@@ -24,6 +24,8 @@ MAX_BODY_PIECES = 256
 """Pieces of a body that are kept as they came, before they are made one."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused request is read and dropped, so that the refusal is not lost in a reset."""
+LAST_CHANCE_SECONDS = 1.0
+"""How long a connection is kept for another request after a stream on it has broken off."""
 
 
 def refuse_target_and_headers(target: bytes, headers: Collection[Header]) -> GatewayError | None:
@@ -45,6 +47,8 @@ def refuse_head(head: RequestHead, version: str, max_body_bytes: int) -> Gateway
     """What is wrong with a request that can be told from its head, if anything."""
     if version not in ("1.1", "1.0"):
         return MalformedRequest(f"HTTP/{version} is not supported")
+    if head.hosts > 1 or (not head.hosts and version == "1.1"):
+        return MalformedRequest("There must be one Host header field")  # RFC 9112, section 3.2
     if head.transfer_encoding is not None:
         if head.content_length is not None:
             return MalformedRequest("Both Content-Length and Transfer-Encoding are given")

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
 from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.headers import RequestHead, RequestHeads
+from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
     MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
@@ -36,36 +33,24 @@ from warmroute.gateway.targets import inference_kind, origin_form, without_upgra
 from warmroute.gateway.turns import TurnTaking
 from warmroute.prompts.body import Kind
 
-if TYPE_CHECKING:
-    from warmroute.gateway.gateway import Gateway
-
 logger = logging.getLogger(__name__)
 
 
 class ClientProtocol(TurnTaking):
     """One client connection: what comes in."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(gateway, config, server_state, app_state, _loop)
-        self._heads = RequestHeads()
-        self._in_head = False
-        self._head_bytes = 0  # received since the last head was complete: no less than the head under way
-        self._control_body_bytes = 0
-        self._upgrade_asked = False
-        self._idle_timer: asyncio.TimerHandle | None = None
+    # As defaults of the class, for want of arguments of its own.
+    _in_head = False
+    _head_bytes = 0  # received since the last head was complete: no less than the head under way
+    _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
+    _control_body_bytes = 0
+    _upgrade_asked = False
+    _idle_timer: asyncio.TimerHandle | None = None
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._last_activity = self.loop.time()
         timeout = self._gateway.client_idle_timeout
         if timeout > 0:
             self._idle_timer = self.loop.call_later(timeout, self._check_idle)
@@ -118,10 +103,8 @@ class ClientProtocol(TurnTaking):
         kind = inference_kind(url) if method == b"POST" else None
         if kind is not None:
             self._begin_exchange(kind, refusal)
-        elif refusal is not None:
-            self._refuse(refusal)
         else:
-            self._begin_control()
+            self._begin_control(refusal)
 
     def on_body(self, body: bytes) -> None:
         reading = self._reading
@@ -140,6 +123,7 @@ class ClientProtocol(TurnTaking):
                 super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._bytes_before = self._head_bytes
         reading, self._reading = self._reading, None
         if isinstance(reading, Exchange):
             reading.complete_body()
@@ -165,8 +149,8 @@ class ClientProtocol(TurnTaking):
         except httptools.HttpParserError as error:
             self._refuse_rest(MalformedRequest(f"Invalid HTTP request: {error}"))
         if not self._in_head:
-            self._head_bytes = 0
-        elif self._head_bytes > MAX_HEAD_BYTES:
+            self._head_bytes = self._bytes_before = 0
+        elif self._head_bytes - self._bytes_before > MAX_HEAD_BYTES:
             self._refuse(refuse_head_size(self.url))
 
     def _read_without_upgrade(self, rest: bytes) -> None:
@@ -204,8 +188,13 @@ class ClientProtocol(TurnTaking):
             self._last_request_seen = True
         self._enqueue(exchange)
 
-    def _begin_control(self) -> None:
+    def _begin_control(self, refusal: GatewayError | None) -> None:
         """Hand the request on to uvicorn, which has not heard of it yet."""
+        head, version = read_request_head(self.headers), self.parser.get_http_version()
+        refusal = refusal or refuse_head(head, version, self._gateway.max_body_bytes)
+        if refusal is not None:
+            self._refuse(refusal)
+            return
         url, headers = self.url, self.headers
         super().on_message_begin()
         self.url = url
@@ -225,7 +214,6 @@ class ClientProtocol(TurnTaking):
         self._enqueue(exchange)
 
     def _refuse_rest(self, error: GatewayError) -> None:
-        """Stop reading the request under way, answer it with `error` when its turn comes, and close."""
         reading, self._reading = self._reading, None
         self._last_request_seen = True
         if isinstance(reading, Exchange):
@@ -242,10 +230,19 @@ class ClientProtocol(TurnTaking):
         else:
             self.transport.close()
 
+    def _close_unless_used(self, since: float) -> None:
+        if self._current is None and not self._in_head and self._last_activity == since:
+            self.transport.close()
+
     def _check_idle(self) -> None:
         timeout = self._gateway.client_idle_timeout
         left = self._last_activity + timeout - self.loop.time()
-        if self._current is not None and self._reading is not self._current:
+        if self._unread_since is not None:
+            left = self._unread_since + timeout - self.loop.time()
+            if left <= 0:
+                self.reset()  # what it has not read would hold back an orderly end, too
+                return
+        elif self._current is not None and self._reading is not self._current:
             left = timeout
         elif left <= 0 and isinstance(self._reading, Exchange):
             self._refuse_rest(RequestTimeout(f"Invalid request body: nothing came for {timeout:g} s"))

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown
+from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown, Unavailable
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.prompts.body import BadRequest, read_request
+from warmroute.scheduling.errors import PolicyError
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -30,10 +31,17 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
             prompt = await gateway.loop.create_task(refined)
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:
+        if isinstance(error, Unavailable):
+            gateway.failures.unserved(exchange.request_id, error)
         exchange.fail(error)
     except asyncio.CancelledError:
         # The client left, or the server stops and waits no longer. Nobody awaits this task for its result.
         exchange.fail(ShuttingDown())
+    except PolicyError as error:
+        # Every request meets it: where in the policy it is shows at the debug level.
+        gateway.failures.unserved(exchange.request_id, error)
+        logger.debug("policy %r", error.policy, exc_info=error)
+        exchange.fail(InternalError())
     except Exception:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())

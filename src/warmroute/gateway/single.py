@@ -1,7 +1,8 @@
 """Serving an exchange by one worker, top-down: select, open, forward.
 
 Until a byte of a response has been seen, a worker that fails is replaced by one that has not been tried. After that
-nothing is sent twice. Every attempt has a lease of its own, which is given back on every way out.
+nothing is sent twice. A request that was lost may be what has ended the worker, so one more gets it at most. Every
+attempt has a lease of its own, which is given back on every way out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from warmroute.scheduling.worker import Pool, Worker
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
 
+MAX_LOSSES = 2
+"""So many workers may lose a request; then the request is likely to be the cause."""
+
 
 def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
     """Let a mixed worker answer the exchange. To be awaited; a coroutine of its own would only be one more to pass."""
@@ -47,11 +51,13 @@ async def serve_from(
     gateway: Gateway,
     tried: tuple[Worker, ...] = (),
     failure: GatewayError | None = None,
+    losses: int = 0,
 ) -> None:
     """Let one worker of the pool answer the exchange, none of those that were `tried`.
 
     The pool is asked for before each choice: while a worker was failing, others may have left or come back. When none
-    is left, raises what the last one failed with, at first `failure`, or NoWorkerAvailable.
+    is left, or the request was lost MAX_LOSSES times (`losses` before), raises what the last one failed with, at first
+    `failure`, or NoWorkerAvailable.
     """
     while True:
         try:
@@ -67,15 +73,21 @@ async def serve_from(
             # An error of the worker is passed on, but its cache has learned nothing from it.
             if exchange.status < 400:
                 outcome = Outcome.SERVED
+            elif exchange.status >= 500:
+                gateway.failures.failed(exchange.request_id, lease.worker, f"it answered {exchange.status}")
             return
         except asyncio.CancelledError:
             outcome = Outcome.ABORTED
             raise
         except UpstreamError as error:
+            gateway.failures.failed(exchange.request_id, lease.worker, error)
             if error.response_seen:
                 raise
             if isinstance(error, ConnectFailed):
                 gateway.fleet.worker_refused(lease.worker)
+            losses += error.request_lost
+            if losses >= MAX_LOSSES:
+                raise
             failure = error
             tried = (*tried, lease.worker)
         finally:
@@ -101,5 +113,10 @@ async def _attempt(exchange: Exchange, worker: Worker, gateway: Gateway) -> None
         except ConnectionLost as error:
             if error.response_seen:
                 raise
-    connection = await connections.connect()
-    await exchange.forward(connection, head, connections.alone_lines)
+    try:
+        fresh = await connections.connect()
+    except ConnectFailed as error:
+        # It took the request on the kept connection, and is gone.
+        error.request_lost = connection is not None
+        raise
+    await exchange.forward(fresh, head, connections.alone_lines)

@@ -23,9 +23,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from warmroute.gateway.driver import Driver
+from warmroute.gateway.errors import GatewayError, ShuttingDown
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.limits import LINGER_SECONDS, MAX_PIPELINED
+from warmroute.gateway.headers import RequestHeads
+from warmroute.gateway.limits import LAST_CHANCE_SECONDS, LINGER_SECONDS, MAX_PIPELINED
 from warmroute.gateway.relay import relay
+from warmroute.gateway.sockets import keep_alive
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -53,13 +56,28 @@ class TurnTaking(HttpToolsProtocol):
         self._last_request_seen = False  # whatever follows is not answered
         self._dropping_input = False
         self._last_activity = 0.0
+        self._heads = RequestHeads()
         self.write_paused = False  # the client reads more slowly than we write
+        self._unread_since: float | None = None  # when that began
 
     def _feed(self, data: bytes) -> None:
         """Parse bytes of the next request."""
         raise NotImplementedError
 
+    def _close_unless_used(self, since: float) -> None:
+        """Close if nothing has come since then: a client that takes the close for the end of a stream shall see one."""
+        raise NotImplementedError
+
+    def _refuse_rest(self, error: GatewayError) -> None:
+        """Stop reading the request under way, answer it with `error` when its turn comes, and close."""
+        raise NotImplementedError
+
     # The transport.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        keep_alive(transport)
+        self._last_activity = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
@@ -72,20 +90,24 @@ class TurnTaking(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self.write_paused = True
+        self._unread_since = self.loop.time()
         if isinstance(self._current, Exchange):
             self._current.pause()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self.write_paused = False
+        self._unread_since = None
         if isinstance(self._current, Exchange):
             self._current.resume()
 
     def shutdown(self) -> None:
-        """The server stops: close when idle, else after the answer under way."""
+        """The server stops: close when idle, else after the answer under way. A half-sent request gets no answer."""
         self._last_request_seen = True
         if self._current is None:
             self.transport.close()
+        elif self._reading is self._current:
+            self._refuse_rest(ShuttingDown())
         else:
             self._current.keep_alive = False
 
@@ -131,6 +153,8 @@ class TurnTaking(HttpToolsProtocol):
             return
         if exchange.keep_alive:
             self._next_turn()
+            if exchange.broke_off:
+                self.loop.call_later(LAST_CHANCE_SECONDS, self._close_unless_used, self._last_activity)
         elif exchange.body_complete or not self.transport.can_write_eof():
             self.transport.close()
         else:

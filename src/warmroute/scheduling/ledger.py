@@ -16,7 +16,7 @@ from itertools import count
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.worker import Role, Worker
+from warmroute.scheduling.worker import ROLES, Role, Worker
 
 _STACK_DEPTH = 8
 _OWN_FRAMES = 2
@@ -69,7 +69,7 @@ class Ledger:
         self._keep_stacks = keep_stacks
         self._serials = count(1)
         self._entries: dict[int, Entry] = {}
-        self._open_by_role: dict[Role, int] = {"mixed": 0, "prefill": 0, "decode": 0}
+        self._open_by_role: dict[Role, int] = dict.fromkeys(ROLES, 0)
         self._workers: dict[Worker, None] = {}
 
     @property

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 Role = Literal["mixed", "prefill", "decode"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""All roles; FastDeploy numbers them in this order."""
 
 
 class Load:
@@ -36,7 +38,6 @@ class EngineReport:
     running_requests: float
     waiting_requests: float
     free_kv_blocks: float | None = None
-    kv_cache_tokens: int | None = None
 
 
 class Worker:

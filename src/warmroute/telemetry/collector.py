@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import get_args
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,15 +14,13 @@ from prometheus_client.registry import Collector
 
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.worker import Role, Worker
+from warmroute.scheduling.worker import ROLES, Role, Worker
 from warmroute.telemetry.metrics import TTFT_BUCKETS, Metrics
 
 logger = logging.getLogger(__name__)
 
 _ALONE_REASONS = ("cached", "no_prefill", "other_path")
 """The reasons that are there from the start; dialects have more."""
-
-ROLES: tuple[Role, ...] = get_args(Role)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,12 @@ async def try_cached(pair: PairLease, exchange: Exchange, prompt: Prompt, gatewa
 
 async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried, gateway: Gateway) -> bool:
     """Let a decode worker that has not failed yet serve alone. False if there is none that can and may."""
-    pool = gateway.fleet.decode_alone(prompt.model)
-    if all(row.worker in tried.decode for row in pool.candidates):
+
+    def pool() -> Pool:
+        return gateway.fleet.decode_alone(prompt.model)
+
+    if all(row.worker in tried.decode for row in pool().candidates):
         return False
     gateway.metrics.pd_decode_alone(NO_PREFILL)
-    await serve_from(
-        lambda: gateway.fleet.decode_alone(prompt.model), exchange, prompt, gateway, tried.decode, tried.error
-    )
+    await serve_from(pool, exchange, prompt, gateway, tried.decode, tried.error, tried.losses)
     return True

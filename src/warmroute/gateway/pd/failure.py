@@ -38,6 +38,12 @@ class LegFailed(Exception):  # noqa: N818 - named after what has happened
         self.cause = cause
 
     @property
+    def reason(self) -> str:
+        """What the leg did, in words."""
+        cause = self.cause
+        return f"it answered {cause.head.status}" if isinstance(cause, HeldAnswer) else str(cause)
+
+    @property
     def event(self) -> Event:
         """What the leg did."""
         return self.cause.head.status if isinstance(self.cause, HeldAnswer) else event_of(self.cause)

@@ -33,6 +33,7 @@ class Leg:
         self._connections = run.gateway.upstream.of(lease.worker)
         self._connection: UpstreamConnection | None = None
         self._is_kept = False
+        self._is_lost_once = False
         self._is_cancelled = False
         self._is_sent = False
         self.body = b""
@@ -92,6 +93,7 @@ class Leg:
         try:
             self._connection = await self._connections.connect()
         except ConnectFailed as error:
+            error.request_lost = self._is_lost_once
             if self._run is not None and not self._is_cancelled:
                 raise self._run.fail(self, error) from error
 
@@ -131,6 +133,7 @@ class Leg:
             self._broken(error)
         elif self._is_kept and isinstance(error, ConnectionLost) and not error.response_seen:
             self._is_kept = False
+            self._is_lost_once = self._is_sent
             self.is_lost = True
             self._exchange.wake()
         else:

@@ -10,14 +10,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
-from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, OutOfResources
+from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, OutOfResources, UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.pair_run import PairRun
 from warmroute.gateway.pd.tried import Tried
 from warmroute.gateway.pd.verdict import side_at_fault
-from warmroute.gateway.single import check_model, serve_from
+from warmroute.gateway.single import MAX_LOSSES, check_model, serve_from
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease, PairPool
@@ -57,6 +57,8 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
                 return
         except LegFailed as failure:
             await _learn(failure, pair.prefill.worker, tried, gateway)
+            if tried.losses >= MAX_LOSSES:
+                return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
             continue
         tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
@@ -82,6 +84,12 @@ async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_
         return run.is_given_back
     except asyncio.CancelledError:
         outcome = Outcome.ABORTED
+        raise
+    except LegFailed as failure:
+        gateway.failures.failed(exchange.request_id, failure.worker, failure.reason)
+        raise
+    except UpstreamError as error:
+        gateway.failures.failed(exchange.request_id, pair.decode.worker, error)
         raise
     finally:
         run.close(outcome)
@@ -132,7 +140,13 @@ async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tri
         raise asyncio.CancelledError
     if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
         return
-    if tried.answer is not None:
-        tried.answer.pass_to(exchange)
-        return
-    raise tried.error or NoPairAvailable(pairs.why_none)
+    _give_up(exchange, pairs, tried)
+
+
+def _give_up(exchange: Exchange, pairs: PairPool, tried: Tried) -> None:
+    """Answer with the last answer of an engine, if there was one, else raise what the last leg failed with."""
+    if exchange.client_gone:
+        raise asyncio.CancelledError
+    if tried.answer is None:
+        raise tried.error or NoPairAvailable(pairs.why_none)
+    tried.answer.pass_to(exchange)

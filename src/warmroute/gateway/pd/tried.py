@@ -15,7 +15,7 @@ class Tried:
     """The workers that are not to be asked again, and how the last ones failed.
 
     `is_answered`: a worker has judged the request while its partner was reachable. `give_backs` counts how often
-    engines have given the request back.
+    engines have given the request back, `losses` how many workers, of either side, have gone with it.
     """
 
     prefill: tuple[Worker, ...] = ()
@@ -24,6 +24,7 @@ class Tried:
     error: UpstreamError | None = None
     is_answered: bool = False
     give_backs: int = 0
+    losses: int = 0
 
     def add(self, side: Side, worker: Worker) -> None:
         """Ask this worker no more."""
@@ -39,6 +40,7 @@ class Tried:
             self.is_answered = self.is_answered or prefill_reachable
         else:
             self.error = cause
+            self.losses += cause.request_lost
 
     def gave_back(self, decode: Worker, *, avoid: bool) -> None:
         """The engines gave the request back; with `avoid` this decode worker is not asked again."""

@@ -8,24 +8,17 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What it takes to connect to a worker and to address a request to it.
-
-    `authority` is the Host field; `prefix` is the path of the URL without its last slash, put before every target.
-    """
+    """What it takes to connect to a worker and to address a request to it; `authority` is the Host field."""
 
     host: str
     port: int
-    tls: bool
     authority: bytes
-    prefix: bytes
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """The address of `http[s]://host[:port][/path]`. ValueError for anything else."""
+        """The address of `http://host[:port]`. ValueError for anything else."""
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
             raise ValueError(f"not the URL of a worker: {url!r}")
-        tls = parts.scheme == "https"
-        port = parts.port if parts.port is not None else (443 if tls else 80)
-        authority = parts.netloc.rpartition("@")[2].encode("ascii")
-        return cls(parts.hostname, port, tls, authority, parts.path.rstrip("/").encode("ascii"))
+        port = parts.port if parts.port is not None else 80
+        return cls(parts.hostname, port, parts.netloc.rpartition("@")[2].encode("ascii"))

@@ -48,11 +48,10 @@ class Owner(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """A client connection of HTTP/1.1. `reused` says whether it has carried an exchange before the present one."""
+    """A client connection of HTTP/1.1."""
 
     def __init__(self, owner: Owner, worker_url: str, *, own_cors: bool) -> None:
         self.worker_url = worker_url
-        self.reused = False
         self._owner = owner
         self._own_cors = own_cors
         self._sink: Sink | None = None
@@ -160,7 +159,6 @@ class UpstreamConnection(asyncio.Protocol):
         clean = self._keep_alive and not self._surplus and not self._fault
         # A response that came before the whole request was sent leaves the rest of the request in the way.
         if clean and self._transport.get_write_buffer_size() == 0:
-            self.reused = True
             self._headers.clear()
             self._reason = b""
             self._head = None

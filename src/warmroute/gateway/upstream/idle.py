@@ -16,7 +16,7 @@ class IdleConnections(Generic[C]):
     __slots__ = ("_entries", "_limit", "_timeout")
 
     def __init__(self, timeout: float, limit: int) -> None:
-        self._entries: list[tuple[C, float]] = []  # oldest first
+        self._entries: dict[C, float] = {}  # since when, oldest first
         self._timeout = timeout
         self._limit = limit
 
@@ -27,38 +27,41 @@ class IdleConnections(Generic[C]):
         """Keep `connection`. Returns the one to close instead: the oldest over the limit, or itself."""
         if self._timeout <= 0 or self._limit <= 0:
             return connection
-        self._entries.append((connection, now))
-        return self._entries.pop(0)[0] if len(self._entries) > self._limit else None
+        self._entries[connection] = now
+        if len(self._entries) <= self._limit:
+            return None
+        oldest = next(iter(self._entries))
+        del self._entries[oldest]
+        return oldest
 
     def take(self, now: float) -> C | None:
         """The connection used last, unless even that one has been idle for too long."""
-        entries = self._entries
-        if entries and now - entries[-1][1] < self._timeout:
-            return entries.pop()[0]
+        if not self._entries:
+            return None
+        connection, since = self._entries.popitem()
+        if now - since < self._timeout:
+            return connection
+        self._entries[connection] = since
         return None
 
     def expire(self, now: float) -> list[C]:
         """Give up every connection that has been idle for the timeout, or longer; they are to be closed."""
-        count = 0
-        for _, since in self._entries:
-            if now - since < self._timeout:
-                break
-            count += 1
-        expired = [connection for connection, _ in self._entries[:count]]
-        del self._entries[:count]
+        expired = [connection for connection, since in self._entries.items() if now - since >= self._timeout]
+        for connection in expired:
+            del self._entries[connection]
         return expired
 
     @property
     def oldest(self) -> float | None:
         """Since when the connection that expires next has been idle."""
-        return self._entries[0][1] if self._entries else None
+        return next(iter(self._entries.values()), None)
 
     def remove(self, connection: C) -> None:
-        """Forget a connection that has ended by itself."""
-        self._entries = [entry for entry in self._entries if entry[0] is not connection]
+        """Forget a connection that has ended by itself; most have not been idle then, so that must be cheap."""
+        self._entries.pop(connection, None)
 
     def clear(self) -> list[C]:
         """Give up all of them; they are to be closed."""
-        connections = [connection for connection, _ in self._entries]
+        connections = list(self._entries)
         self._entries.clear()
         return connections

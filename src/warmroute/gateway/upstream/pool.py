@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
-from typing import cast
 
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, OutOfResources
+from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
@@ -19,9 +18,6 @@ from warmroute.scheduling.worker import Worker
 CONNECT_TIMEOUT_SECONDS = 2.0
 MAX_IDLE_PER_WORKER = 256
 _SHORTEST_SWEEP_SECONDS = 0.1
-
-# A worker whose host vanishes without a word is noticed after about a minute (sglang-router uses 30 s as well).
-_KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 # The router's own limits (descriptors, memory, ports), not the worker's.
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
@@ -82,10 +78,8 @@ class WorkerConnections:
         address, url = self.address, self.worker.url
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, _ = await self._pool.loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=address.tls or None
-                )
-            _keep_alive(transport)
+                transport, _ = await self._pool.loop.create_connection(lambda: connection, address.host, address.port)
+            keep_alive(transport)
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
         except (OSError, UnicodeError) as error:
@@ -166,11 +160,3 @@ class UpstreamPool:
         for connections in self._workers.values():
             for connection in connections.idle.clear():
                 connection.abort()
-
-
-def _keep_alive(transport: asyncio.BaseTransport) -> None:
-    sock = cast(socket.socket, transport.get_extra_info("socket"))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE_OPTIONS:
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
