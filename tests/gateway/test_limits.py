@@ -26,15 +26,19 @@ def test_heads(target, headers, error):
 @pytest.mark.parametrize(
     ("head", "version", "error"),
     [
-        (RequestHead(), "1.1", None),
+        (RequestHead(hosts=1), "1.1", None),
+        (RequestHead(hosts=1), "1.0", None),
         (RequestHead(), "1.0", None),
-        (RequestHead(), "2.0", MalformedRequest),
-        (RequestHead(), "0.9", MalformedRequest),
-        (RequestHead(content_length=10), "1.1", None),
-        (RequestHead(content_length=11), "1.1", BodyTooLarge),
-        (RequestHead(transfer_encoding=b"chunked"), "1.1", None),
-        (RequestHead(transfer_encoding=b"gzip"), "1.1", MalformedRequest),
-        (RequestHead(transfer_encoding=b"chunked", content_length=0), "1.1", MalformedRequest),
+        (RequestHead(), "1.1", MalformedRequest),
+        (RequestHead(hosts=2), "1.1", MalformedRequest),
+        (RequestHead(hosts=2), "1.0", MalformedRequest),
+        (RequestHead(hosts=1), "2.0", MalformedRequest),
+        (RequestHead(hosts=1), "0.9", MalformedRequest),
+        (RequestHead(hosts=1, content_length=10), "1.1", None),
+        (RequestHead(hosts=1, content_length=11), "1.1", BodyTooLarge),
+        (RequestHead(hosts=1, transfer_encoding=b"chunked"), "1.1", None),
+        (RequestHead(hosts=1, transfer_encoding=b"gzip"), "1.1", MalformedRequest),
+        (RequestHead(hosts=1, transfer_encoding=b"chunked", content_length=0), "1.1", MalformedRequest),
     ],
 )
 def test_framing(head, version, error):
