@@ -7,10 +7,11 @@ request has not tried, and the pair is sent anew; `verdict.py` says when.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
-from warmroute.gateway.errors import ConnectFailed, NoPairAvailable
+from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
@@ -26,6 +27,8 @@ from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
+
+logger = logging.getLogger(__name__)
 
 
 async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
@@ -55,6 +58,8 @@ async def _try_pairs(request: Request, exchange: Exchange, prompt: Prompt, gatew
                 return await try_cached(pair, exchange, prompt, gateway)
             given_back = await _hand_over(exchange, request, pair, gateway, _may_give_back(pair, pairs, tried, gateway))
         except LegFailed as failure:
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
             await _learn(failure, pair.prefill.worker, tried, gateway)
             request = request.again()
             continue
@@ -132,8 +137,12 @@ async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tri
     """No pair is left: a decode worker alone, else the last answer of an engine, else what the last leg failed with."""
     if exchange.client_gone:
         raise asyncio.CancelledError
-    if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
-        return
+    try:
+        if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
+            return
+    except UpstreamError:
+        if exchange.started or tried.answer is None:
+            raise
     if tried.answer is not None:
         tried.answer.pass_to(exchange)
         return
