@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.answers import ANSWER
 from benchmarks.load import LoadResult, run_load
-from benchmarks.mock_worker import ANSWER
 from benchmarks.processes import Child, Cores, free_port
 from benchmarks.prompts import Prompts
 from benchmarks.routers import Router
@@ -62,8 +62,8 @@ class Row:
 
 
 @contextlib.contextmanager
-def mock_workers(cores: Cores, cache_tokens: int) -> Iterator[tuple[Child, list[int]]]:
-    """A process of mock workers and their ports."""
+def mock_workers(cores: Cores, cache_tokens: int, pairs: str | None = None) -> Iterator[tuple[Child, list[int]]]:
+    """A process of mock workers and their ports; with `pairs`, engines of that make, half of them for prefill."""
     argv = [
         sys.executable,
         "-m",
@@ -72,6 +72,7 @@ def mock_workers(cores: Cores, cache_tokens: int) -> Iterator[tuple[Child, list[
         str(WORKERS),
         "--cache-tokens",
         str(cache_tokens),
+        *(("--pairs", pairs) if pairs else ()),
     ]
     with Child(argv, cores.mocks) as child:
         yield child, json.loads(child.read_line())

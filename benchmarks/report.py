@@ -6,94 +6,43 @@ import datetime
 import os
 import platform
 import statistics
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from benchmarks.measure import Growth, Row
-from benchmarks.mock_worker import CHUNKS
-from benchmarks.scenarios import MEMORY_TARGET_BYTES, REQUESTS, STREAM, Scenario
-
-OURS = "warmroute"
-PEER = "sglang-router"
-DIRECT = "direct"
-BASE = REQUESTS[0]
-"""The plain request that a streamed one is compared with."""
-
-
-@dataclass
-class Results:
-    """Rows by scenario name and router name; memory by router name."""
-
-    versions: dict[str, str]
-    rows: dict[str, dict[str, Row]] = field(default_factory=dict)
-    memory: dict[str, Growth] = field(default_factory=dict)
-
-    def row(self, scenario: Scenario, router: str) -> Row:
-        """The row to fill."""
-        return self.rows.setdefault(scenario.name, {}).setdefault(router, Row())
-
-    @property
-    def valid(self) -> bool:
-        """Whether no answer of any run was wrong."""
-        rows = [row for by_router in self.rows.values() for row in by_router.values()]
-        return all(row.valid for row in rows) and not any(growth.failed for growth in self.memory.values())
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One line of the comparison: microseconds by router, and ours as a share of the peer's."""
-
-    name: str
-    unit: str
-    cost_us: Mapping[str, float]
-    ratio: float | None
-    target: float
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is reached; None without a ratio."""
-        return None if self.ratio is None else self.ratio <= self.target
-
-
-def verdicts(results: Results) -> list[Verdict]:
-    """The comparison, by scenario. A router with a wrong answer has no ratio."""
-    lines = []
-    for scenario in (*REQUESTS, STREAM):
-        rows = results.rows.get(scenario.name, {})
-        runs = {name: costs(results, scenario, name) for name, row in rows.items() if row.valid and name != DIRECT}
-        ratio = None
-        if OURS in runs and PEER in runs:
-            # Neighbours in time share the machine's mood, so the ratios are taken pair by pair.
-            ratio = statistics.median(ours / peer for ours, peer in zip(runs[OURS], runs[PEER], strict=True))
-        medians = {name: statistics.median(values) for name, values in runs.items()}
-        lines.append(Verdict(scenario.name, "chunk" if scenario.stream else "request", medians, ratio, scenario.target))
-    return lines
-
-
-def costs(results: Results, scenario: Scenario, router: str) -> list[float]:
-    """CPU microseconds of each run: per request, or per chunk beyond what a plain request costs."""
-    row = results.rows[scenario.name][router]
-    if not scenario.stream:
-        return row.cpu_us
-    plain = results.rows[BASE.name][router].median_us
-    return [(cpu_us - plain) / CHUNKS for cpu_us in row.cpu_us]
+from benchmarks.measure import Row
+from benchmarks.results import MIXED, OURS, PEER, VLLM, Results, Verdict, verdicts
+from benchmarks.scenarios import MEMORY_TARGET_BYTES, PAIR_SCENARIOS
 
 
 def tables(results: Results) -> list[Table]:
     """The tables to print."""
-    routers = [name for name in results.versions if name != "python"]
-    cpu = Table(title="Router CPU time, microseconds (median of the runs)", title_justify="left")
-    for title in ("", *routers, "ratio", "target", ""):
-        cpu.add_column(title, justify="left" if not title else "right")
-    for line in verdicts(results):
+    lines = verdicts(results)
+    pairs = {scenario.name for scenario in PAIR_SCENARIOS}
+    mixed = [line for line in lines if line.name not in pairs]
+    to_peer = [line for line in lines if line.name in pairs and line.against == PEER]
+    to_mixed = [line for line in lines if line.against == MIXED]
+    shown = (
+        ("Router CPU time, microseconds (median of the runs)", [*results.versions], mixed),
+        ("The same with pairs of prefill and decode workers", [OURS, PEER], to_peer),
+        ("Pairs and mixed workers (the ratio is theirs), and pairs that work in turn", [OURS, MIXED, VLLM], to_mixed),
+    )
+    compared = [_comparison(title, routers, lines) for title, routers, lines in shown if lines]
+    return [*compared, _throughput(results), *([_memory(results)] if results.memory else [])]
+
+
+def _comparison(title: str, routers: Sequence[str], lines: Sequence[Verdict]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in ("", *routers, "ratio", "target", ""):
+        table.add_column(column, justify="right" if column else "left")
+    for line in lines:
         cells = [f"{line.cost_us[name]:.1f}" if name in line.cost_us else "-" for name in routers]
         ratio = "-" if line.ratio is None else f"{line.ratio:.2f}"
-        cpu.add_row(f"{line.name}, per {line.unit}", *cells, ratio, f"<= {line.target:.2f}", _met(line.met))
-    return [cpu, _throughput(results), *([_memory(results)] if results.memory else [])]
+        table.add_row(f"{line.name}, per {line.unit}", *cells, ratio, f"<= {line.target:.2f}", _met(line.met))
+    return table
 
 
 def _throughput(results: Results) -> Table:

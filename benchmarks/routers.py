@@ -17,6 +17,9 @@ from benchmarks.processes import fetch, free_port
 SGLANG = "sglang-router==0.3.2"
 """The peer: Python packaging around a Rust core, the last release of its line."""
 
+_FIRST_BOOTSTRAP_PORT = 9001
+"""Nobody listens there: only real engines do."""
+
 _BENCH_VENV = Path(__file__).parent.parent / ".bench-venv"
 
 
@@ -29,20 +32,34 @@ class Router:
     command: Callable[[int, Sequence[int], Path], list[str]]
     ready: Callable[[int, int], bool]
     """Called with the router's port and the number of workers: does it use all of them?"""
+    pairs: str | None = None
+    """The make of the prefill and decode engines that it is for; None for mixed workers."""
 
 
-def warmroute() -> Router:
-    """The router of this repository, from the running interpreter's environment."""
+def warmroute(name: str = "warmroute", pairs: str | None = None) -> Router:
+    """The router of this repository, from the running interpreter's environment; with `pairs`, in front of such."""
 
     def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
-        flags = [flag for worker in workers for flag in ("--worker", f"http://127.0.0.1:{worker}")]
         options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warning"]
+        urls = [f"http://127.0.0.1:{worker}" for worker in workers]
+        if pairs is None:
+            flags = [flag for url in urls for flag in ("--worker", url)]
+        else:
+            prefills, decodes = _halves(urls)
+            numbered = enumerate(prefills, _FIRST_BOOTSTRAP_PORT)
+            flags = [
+                "--engine",
+                pairs,
+                *(flag for number, url in numbered for flag in ("--prefill", f"{url},{number}")),
+            ]
+            flags += [flag for url in decodes for flag in ("--decode", url)]
         return [sys.executable, "-m", "warmroute", "serve", *options, *flags]
 
-    return Router("warmroute", importlib.metadata.version("warmroute"), command, _counts(rb'"state":\s*"healthy"'))
+    version = importlib.metadata.version("warmroute")
+    return Router(name, version, command, _counts(rb'"state":\s*"healthy"'), pairs)
 
 
-def sglang() -> Router:
+def sglang(pairs: str | None = None) -> Router:
     """The peer, installed into an environment of its own at the first use. Raises CalledProcessError if that fails."""
     python = _BENCH_VENV / "bin" / "python"
     if not python.exists() or subprocess.run([python, "-c", "import sglang_router"], capture_output=True).returncode:
@@ -54,9 +71,17 @@ def sglang() -> Router:
         options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warn"]
         options += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
         urls = [f"http://127.0.0.1:{worker}" for worker in workers]
-        return [str(python), "-m", "sglang_router.launch_router", *options, "--worker-urls", *urls]
+        if pairs is None:
+            flags = ["--worker-urls", *urls]
+        else:
+            prefills, decodes = _halves(urls)
+            numbered = enumerate(prefills, _FIRST_BOOTSTRAP_PORT)
+            flags = ["--pd-disaggregation"]
+            flags += [flag for number, url in numbered for flag in ("--prefill", url, str(number))]
+            flags += [flag for url in decodes for flag in ("--decode", url)]
+        return [str(python), "-m", "sglang_router.launch_router", *options, *flags]
 
-    return Router("sglang-router", SGLANG.partition("==")[2], command, _counts(rb'"is_healthy":\s*true'))
+    return Router("sglang-router", SGLANG.partition("==")[2], command, _counts(rb'"is_healthy":\s*true'), pairs)
 
 
 def nginx() -> Router | None:
@@ -95,6 +120,12 @@ http {{
   }}
 }}
 """
+
+
+def _halves(urls: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Prefill and decode workers, as the mock workers take their roles."""
+    half = len(urls) // 2
+    return urls[:half], urls[half:]
 
 
 def _counts(healthy: bytes) -> Callable[[int, int], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.mock_worker import ANSWER, STREAM_BYTES
+from benchmarks.answers import ANSWER, STREAM_BYTES
 from benchmarks.prompts import Prompts
 
 KIB = 1024
@@ -19,6 +19,11 @@ class Scenario:
     connections: int
     target: float
     stream: bool = False
+    pairs: bool = False
+    """Whether prefill and decode workers serve it."""
+    plain: str = ""
+    """For a stream: the name of the scenario with the same request unstreamed. The cost per chunk is what a streamed
+    request costs more than that one, by the number of chunks."""
 
     def prompts(self) -> Prompts:
         """The requests to send; all routers draw from one supply."""
@@ -36,8 +41,19 @@ REQUESTS = (
     Scenario("64 KB", 64 * KIB, 32, 0.5),
     Scenario("400 KB", 400 * KIB, 32, 0.5),
 )
-STREAM = Scenario("stream", KIB, 64, 0.8, stream=True)
-"""Its cost per chunk: what a streamed request costs more than a plain one of that size, by the number of chunks."""
+STREAM = Scenario("stream", KIB, 64, 0.8, stream=True, plain="1 KB")
+
+PAIR_REQUESTS = (
+    Scenario("PD 1 KB", KIB, 32, 0.6, pairs=True),
+    Scenario("PD 16 KB", 16 * KIB, 32, 0.6, pairs=True),
+    Scenario("PD 64 KB", 64 * KIB, 32, 0.6, pairs=True),
+)
+PAIR_STREAM = Scenario("PD stream", KIB, 64, 0.8, stream=True, pairs=True, plain="PD 1 KB")
+PAIR_TARGET = 2.2
+"""The most that a request to a pair may cost as a multiple of one to a mixed worker."""
+
+MIXED_SCENARIOS = (*REQUESTS, STREAM)
+PAIR_SCENARIOS = (*PAIR_REQUESTS, PAIR_STREAM)
 
 MEMORY_PROMPTS = 2000
 MEMORY_PROMPT_BYTES = 32 * KIB

@@ -16,8 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvloop
@@ -26,9 +26,17 @@ from rich.console import Console
 from benchmarks import routers as known
 from benchmarks.measure import Row, Target, measure, measure_memory, mock_workers, running
 from benchmarks.processes import Cores
-from benchmarks.report import DIRECT, OURS, PEER, Results, as_json, tables
+from benchmarks.report import as_json, tables
+from benchmarks.results import DIRECT, MIXED, OURS, PEER, VLLM, Results
 from benchmarks.routers import Router
-from benchmarks.scenarios import CACHE_TOKENS, MEMORY_CACHE_TOKENS, REQUESTS, STREAM, Scenario
+from benchmarks.scenarios import (
+    CACHE_TOKENS,
+    MEMORY_CACHE_TOKENS,
+    MIXED_SCENARIOS,
+    PAIR_REQUESTS,
+    PAIR_STREAM,
+    Scenario,
+)
 
 _NAMES = (OURS, PEER, "nginx", DIRECT)
 
@@ -38,24 +46,25 @@ class Settings:
     """How long it takes."""
 
     rounds: int
+    pair_rounds: int
     seconds: float
     warm_up_seconds: float
 
 
-FULL = Settings(rounds=6, seconds=2.5, warm_up_seconds=0.7)
-QUICK = Settings(rounds=3, seconds=0.8, warm_up_seconds=0.3)
+FULL = Settings(rounds=6, pair_rounds=4, seconds=2.0, warm_up_seconds=0.7)
+QUICK = Settings(rounds=3, pair_rounds=2, seconds=0.8, warm_up_seconds=0.3)
 
 
 class Bench:
     """Plays all scenarios. The load runs in this process, on a core without the router."""
 
-    def __init__(self, routers: Sequence[Router], direct: bool, settings: Settings, directory: Path) -> None:
-        self._routers = routers
-        self._direct = direct
+    def __init__(self, names: Sequence[str], settings: Settings, directory: Path) -> None:
+        self._names = names
+        self._routers = _chosen(names)
         self._settings = settings
         self._directory = directory
         self._cores = Cores.of_machine()
-        self.results = Results({router.name: router.version for router in routers})
+        self.results = Results({router.name: router.version for router in self._routers})
 
     async def run(self) -> None:
         """Fill `results`."""
@@ -63,27 +72,39 @@ class Bench:
         # No collection may fall into one router's run and not into the other's.
         gc.freeze()
         gc.disable()
-        for scenario in (*REQUESTS, STREAM):
-            print(f"{scenario.name} ...", file=sys.stderr)
-            await self._compare(scenario)
+        for scenario in MIXED_SCENARIOS:
+            await self._compare(scenario, self._routers, self._settings.rounds, direct=DIRECT in self._names)
+        if pairs := _for_pairs(self._names):
+            await self._compare_pairs(pairs)
         print("memory ...", file=sys.stderr)
         for router in self._routers:
             with mock_workers(self._cores, MEMORY_CACHE_TOKENS) as (_, ports), self._start(router, ports) as target:
                 self.results.memory[router.name] = await measure_memory(target)
 
-    async def _compare(self, scenario: Scenario) -> None:
+    async def _compare_pairs(self, routers: Sequence[Router]) -> None:
+        rounds = self._settings.pair_rounds
+        for scenario in PAIR_REQUESTS:
+            await self._compare(scenario, routers, rounds)
+        await self._compare(PAIR_STREAM, [router for router in routers if router.name in (OURS, PEER)], rounds)
+
+    async def _compare(
+        self, scenario: Scenario, routers: Sequence[Router], rounds: int, *, direct: bool = False
+    ) -> None:
         """Fresh routers take turns with one kind of load: A B, B A, A B, ..."""
+        print(f"{scenario.name} ...", file=sys.stderr)
         prompts = scenario.prompts()
         settings = self._settings
         with contextlib.ExitStack() as stack:
-            mocks, ports = stack.enter_context(mock_workers(self._cores, CACHE_TOKENS))
-            targets = [stack.enter_context(self._start(router, ports)) for router in self._routers]
+            makes = dict.fromkeys(router.pairs for router in routers) or {None: None}
+            workers = {make: stack.enter_context(mock_workers(self._cores, CACHE_TOKENS, make)) for make in makes}
+            targets = [stack.enter_context(self._start(router, workers[router.pairs][1])) for router in routers]
             for target in targets:
                 await measure(target, scenario, prompts, settings.warm_up_seconds, Row())
-            for number in range(settings.rounds):
+            for number in range(rounds):
                 for target in reversed(targets) if number % 2 else targets:
                     await measure(target, scenario, prompts, settings.seconds, self.results.row(scenario, target.name))
-            if self._direct:
+            if direct:
+                mocks, ports = workers[None]
                 target = Target(DIRECT, ports[0], mocks)
                 await measure(target, scenario, prompts, settings.seconds, self.results.row(scenario, DIRECT))
 
@@ -93,14 +114,21 @@ class Bench:
 
 def _chosen(names: Sequence[str]) -> list[Router]:
     """The routers by name, installed where needed."""
-    makers = {OURS: known.warmroute, PEER: known.sglang, "nginx": known.nginx}
+    makers: dict[str, Callable[[], Router | None]] = {OURS: known.warmroute, PEER: known.sglang, "nginx": known.nginx}
     return [router for name in names if name in makers and (router := makers[name]()) is not None]
+
+
+def _for_pairs(names: Sequence[str]) -> list[Router]:
+    """Those of the routers that serve pairs; ours also in front of mixed workers, and of engines that work in turn."""
+    routers = [known.warmroute(OURS, "sglang"), known.warmroute(MIXED), known.warmroute(VLLM, "vllm")]
+    routers = routers if OURS in names else []
+    return [*routers[:1], known.sglang("sglang"), *routers[1:]] if PEER in names else routers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line. Exit code 1 if any answer was wrong, whatever the figures are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about a minute, with more noise")
+    parser.add_argument("--quick", action="store_true", help="about 100 seconds, with more noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument(
         "--routers", type=lambda text: text.split(","), default=list(_NAMES), help=f"some of {','.join(_NAMES)}"
@@ -109,10 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := set(args.routers) - set(_NAMES):
         parser.error(f"unknown router: {', '.join(sorted(unknown))}")
     settings = QUICK if args.quick else FULL
-    routers = _chosen(args.routers)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="warmroute-bench-") as directory:
-        bench = Bench(routers, DIRECT in args.routers, settings, Path(directory))
+        bench = Bench(args.routers, settings, Path(directory))
         uvloop.run(bench.run())
     results = bench.results
     console = Console(width=110)
@@ -122,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{time.monotonic() - started:.0f} s, load average {os.getloadavg()[0]:.1f}: other busy programs add noise"
     )
     if args.json:
-        shown = {"rounds": settings.rounds, "seconds": settings.seconds, "quick": args.quick}
+        shown = {**asdict(settings), "quick": args.quick}
         args.json.write_text(json.dumps(as_json(results, shown), indent=1) + "\n")
     return 0 if results.valid else 1
 

@@ -22,7 +22,7 @@ ODD_BODIES = {
 
 
 @pytest.mark.parametrize("body", ODD_BODIES.values(), ids=ODD_BODIES)
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/v1/embeddings"])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/generate", "/v1/embeddings"])
 async def test_the_body_goes_upstream_byte_for_byte(router, worker, body, path):
     answer = await ask(router.port, post(path, body))
     assert answer.status == 200
@@ -38,7 +38,7 @@ async def test_a_large_body_goes_upstream_byte_for_byte(router, worker):
 
 @pytest.mark.parametrize(
     "path",
-    [CHAT, COMPLETIONS, "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/tokenize"],
+    [CHAT, COMPLETIONS, "/generate", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/tokenize"],
 )
 async def test_path_and_query_are_kept(router, worker, path):
     target = path + "?api-version=1&x=%20a%2Fb&empty="

@@ -8,7 +8,7 @@ from tests.support.router import router_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-RELAYED = [CHAT, COMPLETIONS, "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/tokenize"]
+RELAYED = [CHAT, COMPLETIONS, "/generate", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/tokenize"]
 NO_JSON_OBJECTS = {
     "empty": b"",
     "white space": b" \r\n ",
@@ -108,7 +108,7 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_sent(lone_worker):
             assert await client.read_to_end() == b""
 
 
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/v1/embeddings"])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/generate", "/v1/embeddings"])
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 async def test_other_methods_on_inference_paths_are_405(router, worker, path, method):
     answer = await ask(router.port, f"{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from benchmarks.answers import ANSWER, CHUNKS
 from benchmarks.load import run_load
-from benchmarks.measure import WORKERS, Row, Target, measure, mock_workers
-from benchmarks.mock_worker import ANSWER, CHUNKS, TOKEN_SECONDS
+from benchmarks.measure import WORKERS, Row, Target, measure, mock_workers, running
+from benchmarks.mock_worker import TOKEN_SECONDS
 from benchmarks.processes import Cores, fetch
-from benchmarks.scenarios import CACHE_TOKENS, REQUESTS, STREAM
+from benchmarks.routers import warmroute
+from benchmarks.scenarios import CACHE_TOKENS, PAIR_REQUESTS, PAIR_STREAM, REQUESTS, STREAM
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,23 @@ def test_the_worker_tells_its_cache_size(worker: Target):
     assert page is not None
     assert f'kv_cache_size_tokens="{CACHE_TOKENS}"'.encode() in page
     assert worker.child.rss_bytes() > 1_000_000
+
+
+@pytest.mark.parametrize("make", ["sglang", "vllm"])
+@pytest.mark.parametrize("scenario", [PAIR_REQUESTS[0], PAIR_STREAM], ids=lambda scenario: scenario.name)
+async def test_mock_pairs_serve_requests_through_the_router(make: str, scenario, tmp_path: Path):
+    cores, row = Cores.of_machine(), Row()
+    with (
+        mock_workers(cores, CACHE_TOKENS, make) as (_, ports),
+        running(warmroute("pairs", make), ports, cores, tmp_path) as target,
+    ):
+        await measure(target, replace(scenario, connections=4), scenario.prompts(), 0.2, row)
+    assert row.valid, row.errors
+    assert row.requests >= 4
+
+
+async def test_a_pair_of_workers_without_its_router_gives_no_answer_that_counts():
+    with mock_workers(Cores.of_machine(), CACHE_TOKENS, "vllm") as (_, ports):
+        load = await run_load(ports[-1], REQUESTS[0].prompts(), len(ANSWER), connections=1, requests=2)
+    assert (load.requests, load.failed) == (0, 2)
+    assert load.errors[0].startswith("status 400")

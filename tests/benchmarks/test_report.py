@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.mock_worker import CHUNKS
-from benchmarks.report import BASE, OURS, PEER, Results, as_json, verdicts
-from benchmarks.scenarios import STREAM
+from benchmarks.answers import CHUNKS
+from benchmarks.report import as_json, tables
+from benchmarks.results import MIXED, OURS, PEER, VLLM, Results, verdicts
+from benchmarks.scenarios import PAIR_REQUESTS, PAIR_STREAM, REQUESTS, STREAM
+from rich.console import Console
+
+BASE = REQUESTS[0]
 
 
 def results_with(ours: list[float], peer: list[float]) -> Results:
@@ -49,3 +53,38 @@ def test_json_holds_every_run_and_the_verdict():
     assert written["comparison"][0]["ratio"] == pytest.approx(0.375)
     assert written["comparison"][0]["met"] is True
     assert written["versions"][PEER] == "2"
+
+
+def with_pairs() -> Results:
+    results = results_with([50], [100])
+    for name, value in ((OURS, 120.0), (PEER, 300.0), (MIXED, 60.0), (VLLM, 150.0)):
+        row = results.row(PAIR_REQUESTS[0], name)
+        row.cpu_us, row.requests, row.requests_per_second, row.busy = [value], 10, [1.0], [1.0]
+    return results
+
+
+def test_pairs_are_compared_with_the_peer_and_with_mixed_workers():
+    to_peer, to_mixed = verdicts(with_pairs())[1:]
+    assert (to_peer.against, to_peer.ratio, to_peer.target, to_peer.met) == (PEER, pytest.approx(0.4), 0.6, True)
+    assert (to_mixed.against, to_mixed.ratio, to_mixed.target) == (MIXED, pytest.approx(2.0), 2.2)
+    assert to_mixed.cost_us[VLLM] == 150
+
+
+def test_a_chunk_from_a_pair_is_compared_with_a_plain_request_to_a_pair():
+    results = with_pairs()
+    for name, value in ((OURS, 120 + 10 * CHUNKS), (PEER, 300 + 40 * CHUNKS)):
+        row = results.row(PAIR_STREAM, name)
+        row.cpu_us, row.requests = [value], 1
+    chunk = verdicts(results)[-1]
+    assert chunk.cost_us == {OURS: pytest.approx(10), PEER: pytest.approx(40)}
+
+
+def test_tables_show_pairs_with_both_ratios():
+    console = Console(width=110)
+    with console.capture() as shown:
+        for table in tables(with_pairs()):
+            console.print(table)
+    lines = [line for line in shown.get().splitlines() if "PD 1 KB, per request" in line]
+    assert ["0.40" in line and "0.60" in line for line in lines] == [True, False]
+    assert "2.00" in lines[1]
+    assert "2.20" in lines[1]

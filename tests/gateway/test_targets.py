@@ -8,9 +8,9 @@ from warmroute.gateway.targets import INFERENCE_PATHS, inference_kind, origin_fo
 def test_inference_kinds():
     assert inference_kind(b"/v1/chat/completions") == "chat"
     assert inference_kind(b"/v1/completions?a=b?c") == "completions"
-    for path in (b"/v1/embeddings", b"/v1/responses", b"/v1/messages", b"/v1/rerank", b"/tokenize"):
+    for path in (b"/generate", b"/v1/embeddings", b"/v1/responses", b"/v1/messages", b"/v1/rerank", b"/tokenize"):
         assert inference_kind(path) == "other"
-    assert len(INFERENCE_PATHS) == 7
+    assert len(INFERENCE_PATHS) == 8
 
 
 @pytest.mark.parametrize(

@@ -331,3 +331,19 @@ async def test_http_1_0_clients():
         async with await Client.connect(pairs.router.port) as client:
             await client.send(chat(stream=True).replace(b"HTTP/1.1", b"HTTP/1.0"))
             assert (await client.read_to_end()).endswith(b"".join(EVENTS))
+
+
+async def test_log_probabilities_of_the_prompt_are_merged_on_sglangs_native_path():
+    """They exist on the prefill engine only, so the decode engine's answer waits for that of the prefill engine."""
+    ask_for_them = b'{"text":"hello there","return_logprob":true,"sampling_params":{"max_new_tokens":1}}'
+    of_prompt = b'{"text":"","meta_info":{"input_token_logprobs":[[null,1,null],[-0.5,2,null]]}}'
+    of_answer = b'{"text":"x","meta_info":{"big":12345678901234567890,"input_token_logprobs":[[-0.25,3,null]]}}'
+    async with pairs_over("sglang") as pairs:
+        pairs.prefill.then = answering(response(of_prompt))
+        pairs.decode.then = answering(response(of_answer))
+        answer = await ask(pairs.router.port, post("/generate", ask_for_them))
+        merged = json.loads(answer.body)["meta_info"]
+        assert merged["input_token_logprobs"] == [[None, 1, None], [-0.5, 2, None], [-0.25, 3, None]]
+        assert b'"big":12345678901234567890' in answer.body
+        rooms = {json.loads(side.seen[0].body)["bootstrap_room"] for side in (pairs.prefill, pairs.decode)}
+        assert len(rooms) == 1

@@ -226,3 +226,17 @@ async def test_the_prefill_leg_is_not_sent_before_decode_takes_connections():
             assert (await ask(pairs.router.port, chat())).status == 200
         assert len(pairs.prefill.seen) == len(pairs.decode.seen) == 2
         assert pairs.prefill.workers[0].connections_made <= 3, "an unused connection is kept"
+
+
+async def test_the_answer_of_a_fault_is_the_clients_if_nobody_can_serve_alone_either():
+    async with pairs_over("vllm") as pairs:
+
+        async def fail(_request, connection):
+            await pairs.prefill.refuse()
+            await pairs.decode.workers[0].stop_listening()
+            await connection.send(response(b"no cache", b"500 Oops"))
+            await connection.close()
+
+        pairs.decode.first = [fail]
+        answer = await ask(pairs.router.port, chat())
+        assert (answer.status, answer.body) == (500, b"no cache")

@@ -209,3 +209,15 @@ def test_the_page_is_valid_openmetrics_as_well(worker):
     router.metrics.first_token(0.1)
     families = {family.name for family in parse_openmetrics(generate_openmetrics(router.registry).decode())}
     assert {"warmroute_requests", "warmroute_time_to_first_token_seconds"} <= families
+
+
+def test_prefill_workers_and_reasons_are_there_from_the_start():
+    router = Router(Worker("p:1", "http://p:1", "prefill"), Worker("d:1", "http://d:1", "decode"))
+    reasons = {("cached",): 0, ("no_prefill",): 0, ("other_path",): 0}
+    assert router.samples("warmroute_pd_recomputed_total") == {("p:1",): 0}
+    assert router.samples("warmroute_pd_decode_alone_total") == reasons
+    router.metrics.pd_recomputed("p:1")
+    router.metrics.pd_decode_alone("several_prompts")
+    assert router.samples("warmroute_pd_recomputed_total") == {("p:1",): 1}
+    assert router.samples("warmroute_pd_decode_alone_total") == {**reasons, ("several_prompts",): 1}
+    assert Router().samples("warmroute_pd_recomputed_total") == {("",): 0}

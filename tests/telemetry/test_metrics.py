@@ -36,3 +36,13 @@ def test_counts_of_gone_workers_are_dropped_and_those_without_a_worker_kept():
         metrics.request_done("random", "mixed", worker, 200)
     metrics.keep_workers({"b:1"})
     assert metrics.requests == {("random", "mixed", "b:1", 200): 1, ("random", "mixed", "", 200): 1}
+
+
+def test_counts_of_pairs_and_of_those_that_did_without():
+    metrics = Metrics()
+    for worker in ("p:1", "p:2", "p:1"):
+        metrics.pd_recomputed(worker)
+    metrics.pd_decode_alone("cached")
+    assert (metrics.recomputed, metrics.decode_alone) == ({"p:1": 2, "p:2": 1}, {"cached": 1})
+    metrics.keep_workers({"p:2"})
+    assert metrics.recomputed == {"p:2": 1}

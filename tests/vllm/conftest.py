@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.processes import free_port
 from tests.vllm.engines import Kit, running_engines
+from tests.vllm.pairs import Pair
 
 KIT = "VLLM_KIT"
 DIRECTORY = "VLLM_DIR"
@@ -32,9 +34,19 @@ def kit(request: pytest.FixtureRequest) -> Kit:
     return Kit(script, Path(os.environ[DIRECTORY]).resolve(strict=True))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engines(kit: Kit) -> Iterator[list[str]]:
     """Two real vLLM engines on loopback, by URL."""
     arguments = ("--num-gpu-blocks-override", str(CACHE_BLOCKS), "--max-model-len", "4096")
-    with running_engines(kit, ENGINES, arguments) as urls:
-        yield urls
+    with running_engines(kit, [arguments] * ENGINES) as running:
+        yield [engine.url for engine in running]
+
+
+@pytest.fixture(scope="module")
+def pair(kit: Kit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A prefill and a decode engine that have worked before."""
+    producer, consumer = (("--pd-role", role, str(free_port())) for role in ("producer", "consumer"))
+    with running_engines(kit, [producer, consumer]) as (prefill, decode):
+        pair = Pair(prefill, decode)
+        pair.warm_up(tmp_path_factory.mktemp("pair") / "router.log")
+        yield pair

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -32,28 +34,46 @@ class Kit:
         subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
 
 
+@dataclass(frozen=True)
+class Engine:
+    """One engine of the kit."""
+
+    kit: Kit
+    name: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it to the engine, all of it. engine.sh makes the engine a process group of its own."""
+        leader = (self.kit.directory / "run" / f"{self.name}.pid").read_text().split()[0]
+        os.killpg(int(leader), number)
+
+
 @contextmanager
-def running_engines(kit: Kit, count: int, arguments: Sequence[str]) -> Iterator[list[str]]:
-    """So many engines; yields their URLs."""
-    engines = [(f"warmroute-test-{number}", free_port()) for number in range(count)]
+def running_engines(kit: Kit, arguments: Sequence[Sequence[str]]) -> Iterator[list[Engine]]:
+    """One engine for each list of arguments."""
+    engines = [Engine(kit, f"warmroute-test-{number}", free_port()) for number in range(len(arguments))]
     try:
-        for name, port in engines:
-            kit.call("start", name, port, *arguments)
-        for name, port in engines:
-            kit.call("wait", name, port, str(START_SECONDS))
-        yield [f"http://127.0.0.1:{port}" for _, port in engines]
+        for engine, own in zip(engines, arguments, strict=True):
+            kit.call("start", engine.name, engine.port, *own)
+        for engine in engines:
+            kit.call("wait", engine.name, engine.port, str(START_SECONDS))
+        yield engines
     finally:
-        for name, port in engines:
-            kit.call("stop", name, port)
+        for engine in engines:
+            kit.call("stop", engine.name, engine.port)
 
 
 @contextmanager
-def running_router(workers: Sequence[str], policy: str, log: Path) -> Iterator[str]:
-    """`warmroute serve` in front of the workers; yields its URL once all of them are in use."""
+def running_router(workers: Sequence[tuple[str, str]], log: Path, *options: str) -> Iterator[str]:
+    """`warmroute serve` in front of the workers (flag, URL); yields its URL once all of them are in use."""
     port = free_port()
-    flags = [flag for worker in workers for flag in ("--worker", worker)]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--policy", policy]
-    argv = [sys.executable, "-m", "warmroute", "serve", *options, *flags]
+    named = [part for worker in workers for part in worker]
+    argv = [sys.executable, "-m", "warmroute", "serve", "--host", "127.0.0.1", "--port", str(port), *named, *options]
     with log.open("wb") as out, subprocess.Popen(argv, env=clean_environment(), stdout=out, stderr=out) as process:
         try:
             url = f"http://127.0.0.1:{port}"
@@ -99,8 +119,10 @@ def metrics_page(url: str) -> str:
     return page.decode()
 
 
-def sample(page: str, family: str) -> float:
-    """The sum of a family's samples."""
-    values = re.findall(rf"^{re.escape(family)}(?:\{{[^}}]*\}})? (\S+)$", page, re.MULTILINE)
-    assert values, f"no {family}"
-    return sum(map(float, values))
+def sample(page: str, family: str, **labels: str) -> float:
+    """The sum of a family's samples, of those with these labels."""
+    found = re.findall(rf"^{re.escape(family)}(?:\{{([^}}]*)\}})? (\S+)$", page, re.MULTILINE)
+    wanted = [f'{name}="{value}"' for name, value in labels.items()]
+    values = [float(value) for given, value in found if all(label in given.split(",") for label in wanted)]
+    assert values, f"no {family} {labels or ''}"
+    return sum(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -11,15 +12,21 @@ from typing import Any
 import aiohttp
 
 MODEL = "tiny"
-_WORDS = ("cache", "worker", "turn", "prefix", "block", "token", "engine", "answer", "river", "garden", "paper")
+WORDS = ("cache", "worker", "turn", "prefix", "block", "token", "engine", "answer", "river", "garden", "paper")
 
 
 @dataclass
 class Answer:
-    """What one stream brought."""
+    """What one stream brought. `prefill`: the worker that the router says computed the prompt, if it was another one.
+
+    `began`: when the first byte was there, by the loop's clock.
+    """
 
     worker: str
+    prefill: str | None = None
+    began: float = 0.0
     text: str = ""
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
     finish_reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     done: bool = False
@@ -30,14 +37,15 @@ class Answer:
         return self.finish_reason in ("stop", "length") and self.done
 
 
-async def stream_chat(http: aiohttp.ClientSession, url: str, messages: list[dict[str, str]], max_tokens: int) -> Answer:
+async def stream_chat(http: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> Answer:
     """One streamed chat request. AssertionError for an answer that is no event stream or goes on after its end."""
-    body = chat_body(messages, max_tokens)
     async with http.post(f"{url}/v1/chat/completions", json=body) as response:
         assert response.status == 200, await response.text()
         assert response.content_type == "text/event-stream"
-        answer = Answer(response.headers.get("x-router-worker-url", url))
+        headers = response.headers
+        answer = Answer(headers.get("x-router-worker-url", url), headers.get("x-router-prefill-url"))
         async for line in response.content:
+            answer.began = answer.began or asyncio.get_running_loop().time()
             take_line(answer, line.strip())
         return answer
 
@@ -73,6 +81,7 @@ def take_line(answer: Answer, line: bytes) -> None:
     answer.usage = chunk.get("usage") or answer.usage
     for choice in chunk["choices"]:
         answer.text += choice["delta"].get("content") or ""
+        answer.logprobs += (choice.get("logprobs") or {}).get("content") or []
         answer.finish_reason = choice["finish_reason"] or answer.finish_reason
 
 
@@ -95,16 +104,17 @@ async def play(http: aiohttp.ClientSession, url: str, subject: str, plan: Play) 
 
 async def _session(http: aiohttp.ClientSession, url: str, subject: str, plan: Play) -> list[Answer]:
     rng = Random(subject)
-    messages = [{"role": "system", "content": f"{subject}: {_words(plan.system_words, rng)}"}]
+    messages = [{"role": "system", "content": f"{subject}: {words(plan.system_words, rng)}"}]
     answers = []
     for _ in range(plan.turns):
-        messages.append({"role": "user", "content": _words(plan.user_words, rng)})
-        answers.append(await stream_chat(http, url, messages, plan.max_tokens))
+        messages.append({"role": "user", "content": words(plan.user_words, rng)})
+        answers.append(await stream_chat(http, url, chat_body(messages, plan.max_tokens)))
         messages.append({"role": "assistant", "content": answers[-1].text})
         # A person reads the answer first; without it all sessions would move in step and alternate between the engines.
         await asyncio.sleep(rng.uniform(0.0, 0.3))
     return answers
 
 
-def _words(count: int, rng: Random) -> str:
-    return " ".join(rng.choices(_WORDS, k=count))
+def words(count: int, rng: Random, choice: Sequence[str] = WORDS) -> str:
+    """So many words."""
+    return " ".join(rng.choices(choice, k=count))

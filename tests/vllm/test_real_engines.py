@@ -25,7 +25,7 @@ def play_through(engines: Sequence[str], policy: str, log: Path) -> tuple[list[A
         async with aiohttp.ClientSession() as http:
             return await play(http, url, f"{policy} {time.time_ns()}", Play())
 
-    with running_router(engines, policy, log) as url:
+    with running_router([("--worker", engine) for engine in engines], log, "--policy", policy) as url:
         before = CacheUse.of(engines)
         answers = asyncio.run(sessions(url))
         share = CacheUse.of(engines).share_since(before)
@@ -53,7 +53,7 @@ def test_sessions_are_whole_and_find_their_cache(engines: list[str], tmp_path: P
 
 def test_a_client_that_leaves_frees_its_engine(engines: list[str], tmp_path: Path):
     """The engine stops generating: the connection to it is closed as soon as the client's is."""
-    with running_router(engines, "cache_aware", tmp_path / "router.log") as url:
+    with running_router([("--worker", engine) for engine in engines], tmp_path / "router.log") as url:
         seconds = sorted(asyncio.run(seconds_until_free(url)) for _ in range(5))
         own = metrics_page(url)
     print(f"\nengine free after the client left: {', '.join(f'{value * 1000:.0f} ms' for value in seconds)}")

@@ -12,7 +12,6 @@ from enum import Enum
 from functools import lru_cache
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 Header = tuple[bytes, bytes]
 
@@ -41,7 +40,7 @@ _CORS_PREFIX = b"access-control-"
 _LONGEST_REQUEST_ID = 256
 _LENGTH_LINE = re.compile(rb"^(content-length:[ \t]*)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
 _JSON_LINE = re.compile(rb"^content-type:[ \t]*application/json", re.IGNORECASE | re.MULTILINE)
-_CODING_LINE = re.compile(rb"^content-encoding:[ \t]*(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
+_CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
 
 
 # Both heads are structs because each exchange makes one: it costs a third of a dataclass.
@@ -221,14 +220,16 @@ def is_json(head: ResponseHead) -> bool:
 
 def with_length(head: ResponseHead, length: int) -> ResponseHead:
     """The same head for a body of another length; unchanged where none is declared."""
-    return replace(head, forwarded=_LENGTH_LINE.sub(rb"\g<1>%d\r\n" % length, head.forwarded))
+    forwarded = _LENGTH_LINE.sub(rb"\g<1>%d\r\n" % length, head.forwarded)
+    return ResponseHead(head.status, head.reason, forwarded, head.framing, head.event_stream)
 
 
 def without_length(head: ResponseHead) -> ResponseHead:
     """The same head for a body whose length is not known beforehand."""
     if head.framing is not Framing.LENGTH:
         return head
-    return replace(head, forwarded=_LENGTH_LINE.sub(b"", head.forwarded), framing=Framing.UNTIL_CLOSE)
+    forwarded = _LENGTH_LINE.sub(b"", head.forwarded)
+    return ResponseHead(head.status, head.reason, forwarded, Framing.UNTIL_CLOSE, head.event_stream)
 
 
 def body_framing(status: int, transfer_encoding: bytes | None, content_length: bytes | None) -> Framing:

@@ -12,6 +12,7 @@ from warmroute.prompts.body import Kind
 INFERENCE_PATHS: Mapping[bytes, Kind] = {
     b"/v1/chat/completions": "chat",
     b"/v1/completions": "completions",
+    b"/generate": "other",
     b"/v1/embeddings": "other",
     b"/v1/messages": "other",
     b"/v1/rerank": "other",

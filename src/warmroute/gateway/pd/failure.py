@@ -32,7 +32,8 @@ class LegFailed(Exception):  # noqa: N818 - named after what has happened
     """
 
     def __init__(self, side: Side, worker: Worker, cause: UpstreamError | HeldAnswer) -> None:
-        super().__init__(f"{side} worker {worker.id} failed")
+        what = f"answered {cause.head.status}" if isinstance(cause, HeldAnswer) else f"failed: {cause}"
+        super().__init__(f"{side} worker {worker.id} {what}")
         self.side = side
         self.worker = worker
         self.cause = cause

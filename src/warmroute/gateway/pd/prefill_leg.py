@@ -70,10 +70,12 @@ class PrefillLeg(Leg):
 
     def _head_to_send(self, head: bytes) -> bytes:
         # What is to be read must not come compressed.
-        return _ACCEPT_ENCODING.sub(b"", head) if self.collects else head
+        if self.collects and b"accept-encoding" in head.lower():
+            return _ACCEPT_ENCODING.sub(b"", head)
+        return head
 
     def _accept(self, body: bytes, complete: bool) -> None:
-        if body or complete:
+        if body and not complete:
             self.lease.first_token()
         if self.collects and not self._is_too_long:
             self._held += body

@@ -7,6 +7,7 @@ request has not tried, and the pair is sent anew; `verdict.py` says when.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
@@ -26,6 +27,8 @@ from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
+
+logger = logging.getLogger(__name__)
 
 
 async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
@@ -56,6 +59,8 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             if not await _hand_over(exchange, pair, gateway, _may_give_back(pair, pairs, tried, gateway)):
                 return
         except LegFailed as failure:
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
             await _learn(failure, pair.prefill.worker, tried, gateway)
             if tried.losses >= MAX_LOSSES:
                 return _give_up(exchange, pairs, tried)
@@ -138,8 +143,12 @@ async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tri
     """No pair is left: a decode worker alone, else the last answer of an engine, else what the last leg failed with."""
     if exchange.client_gone:
         raise asyncio.CancelledError
-    if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
-        return
+    try:
+        if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
+            return
+    except UpstreamError:
+        if exchange.started or tried.answer is None:
+            raise
     _give_up(exchange, pairs, tried)
 
 
