@@ -217,7 +217,7 @@ async def test_an_order_to_abort_reaches_both_roles(engine_of, start_pd):
     prefill, decode = await engine_of(), await engine_of()
     fleet = await start_pd([prefill], [decode])
     answers = await fleet.abort(b'{"abort_all": true}')
-    assert {answer.url for answer in answers} == {prefill.url, decode.url}
+    assert {answer.member.url for answer in answers} == {prefill.url, decode.url}
     assert prefill.aborts == decode.aborts == [b'{"abort_all": true}']
 
 
