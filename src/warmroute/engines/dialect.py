@@ -10,7 +10,8 @@ and what comes back into the next step. Whoever sends those bytes needs this mod
     InTurn:    send the prefill body, collect the answer, `follow(answer)` gives the decode request and the edit.
 
 If a leg fails before the client got a byte, the next attempt begins with `request.again()` and another pair. If the
-handover has a `reschedule`, the decode leg's answer is shown to it before the client gets any of it.
+handover has a `reschedule`, or the decode request a `watch`, the decode leg's answer is shown to it before the client
+gets any of it.
 """
 
 from __future__ import annotations
@@ -87,21 +88,26 @@ class AnswerEdit(Protocol):
         """A new edit of an event stream."""
 
 
-Sight = Literal["hold", "pass", "again"]
-"""What the begin of a stream shows: nothing yet, an answer to pass on, or that another pair must serve the request."""
+@dataclass(frozen=True, slots=True)
+class EarlyError:
+    """A stream that begins with an error: as if the engine had answered with `status`, 400 to 599, instead of 200."""
+
+    status: int
+
+
+Sight = Literal["hold", "pass"] | Request | EarlyError
+"""What the begin of a stream shows: nothing yet, an answer to pass on, the request that another pair must serve (its
+attempt already counted), or an error."""
 
 
 class StreamWatch(Protocol):
     """Looks at the begin of an event stream of which the client has got nothing yet."""
 
     def feed(self, chunk: bytes) -> Sight:
-        """Judge the stream up to and with `chunk`. Hold what came while it says so; "pass" and "again" are final.
+        """Judge the stream up to and with `chunk`. Hold what came while it says so; all else is final.
 
-        It says "pass" before 64 KiB have come, and whenever it does not understand the stream.
+        It says "pass" once more than 64 KiB have come, and whenever it does not understand the stream.
         """
-
-    def next_request(self) -> Request:
-        """After "again": the request for another pair, its attempt already counted."""
 
 
 class Reschedule(Protocol):
@@ -132,11 +138,15 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class DecodeRequest:
-    """The second of two legs. `recomputes`: the prefill leg gave no handle, so the decode engine repeats its work."""
+    """The second of two legs. `recomputes`: the prefill leg gave no handle, so the decode engine repeats its work.
+
+    `watch` makes a watch for an event stream; a `reschedule` that is asked takes its place. Then comes the `edit`.
+    """
 
     body: bytes
     recomputes: bool = False
     edit: AnswerEdit | None = None
+    watch: Callable[[], StreamWatch] | None = None
 
 
 @dataclass(frozen=True, slots=True)

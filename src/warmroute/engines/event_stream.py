@@ -9,8 +9,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from warmroute.engines.dialect import Sight
+
 MAX_EVENT_BYTES = 1024 * 1024
 """A longer event is passed on as it comes, unread. So no more than this, and a chunk, is ever held."""
+
+MAX_WATCHED_BYTES = 64 * 1024
+"""A stream that has shown nothing by then is passed on."""
 
 _LINE_ENDS = b"\r\n"
 # Atomic, or the two bytes of one CRLF would count as two line ends. A LF after that is the rest of the last CRLF; it
@@ -89,6 +94,41 @@ def data_span(event: bytes) -> tuple[int, int] | None:
     """Where the data of an event stands; None when it has none, or on several lines."""
     lines = list(_DATA_LINE.finditer(event))
     return lines[0].span(1) if len(lines) == 1 else None
+
+
+class StreamBegin:
+    """A `StreamWatch`: shows the data of one event after the other to `judge`, until that does not say "hold".
+
+    Comments are held, other events without data, or with several lines of it, are not understood. `judge` must not
+    raise.
+    """
+
+    __slots__ = ("_judge", "_seen", "_sight", "_splitter")
+
+    def __init__(self, judge: Callable[[bytes], Sight]) -> None:
+        self._judge = judge
+        self._splitter = EventSplitter()
+        self._seen = 0
+        self._sight: Sight = "hold"
+
+    def feed(self, chunk: bytes) -> Sight:
+        """Judge the stream up to and with `chunk`."""
+        if self._sight != "hold":
+            return self._sight
+        self._seen += len(chunk)
+        for piece in self._splitter.feed(chunk):
+            if piece.is_event and (sight := self._sight_of(piece.data)) != "hold":
+                self._sight = sight
+                return sight
+        if self._seen > MAX_WATCHED_BYTES:
+            self._sight = "pass"
+        return self._sight
+
+    def _sight_of(self, event: bytes) -> Sight:
+        span = data_span(event)
+        if span is None:
+            return "hold" if event.startswith(b":") else "pass"
+        return self._judge(event[slice(*span)])
 
 
 class EventStreamEdit:

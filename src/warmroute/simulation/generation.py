@@ -16,6 +16,12 @@ from warmroute.simulation.job import Job
 
 _STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
+_BREAKDOWN = (
+    b'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "param": null, "code": 500}}'
+    b"\n\n"
+)
+"""As vLLM 0.32 writes it, with these spaces."""
+
 
 class Generation:
     """The jobs of one request. Leaving the `with` block ends those that have not ended."""
@@ -108,6 +114,12 @@ class Generation:
         await response.write_eof()
         return response
 
+    async def break_down(self, http_request: web.Request) -> web.StreamResponse:
+        """Stream what vLLM streams when a request cannot be served after all: the opening, then what is no answer."""
+        self.abort()
+        opening = b"".join(map(self._writer.opening, range(len(self.jobs))))
+        return await _stream_of(http_request, opening + _BREAKDOWN + DONE)
+
     async def _chunks(self) -> AsyncIterator[bytes]:
         """What is due, in one piece for each time that something is due."""
         sent = [0] * len(self.jobs)
@@ -133,8 +145,12 @@ class Generation:
 
 async def stream_error(http_request: web.Request, error: ApiError) -> web.StreamResponse:
     """A stream that consists of an error."""
+    return await _stream_of(http_request, error_event(error.body()) + DONE)
+
+
+async def _stream_of(http_request: web.Request, events: bytes) -> web.StreamResponse:
     response = web.StreamResponse(headers=_STREAM_HEADERS)
     await response.prepare(http_request)
-    await response.write(error_event(error.body()) + DONE)
+    await response.write(events)
     await response.write_eof()
     return response

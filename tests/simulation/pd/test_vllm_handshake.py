@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -75,6 +76,31 @@ async def test_a_dead_prefill_engine(pair, start, http, policy, expected):
         _, whole = await post(http, await start(), CHAT)
         assert text_of(answer) == text_of(whole)
     assert (decode.core.running, decode.core.cache.used) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["chat", "completions"])
+async def test_a_stream_whose_kv_cache_does_not_come_has_begun(pair, http, kind):
+    """The very bytes of the error are vLLM 0.32's."""
+    prefill, decode = await pair("vllm")
+    path = "/v1/chat/completions" if kind == "chat" else "/v1/completions"
+    prompt = CHAT if kind == "chat" else {"prompt": "Tell me something. " * 20, "max_tokens": 24}
+    leg = {**prompt, "max_tokens": 1, "kv_transfer_params": REMOTE_DECODE}
+    _, answer = await post(http, prefill, leg, path)
+    await prefill.crash()
+    body = {**prompt, "stream": True, "kv_transfer_params": answer["kv_transfer_params"]}
+    async with http.post(decode.url + path, json=body) as response:
+        text = await response.read()
+    *opening, error, done, end = text.split(b"\n\n")
+    assert (response.status, response.content_type) == (200, "text/event-stream")
+    assert [json.loads(event[6:])["choices"][0]["delta"]["role"] for event in opening] == ["assistant"] * (
+        kind == "chat"
+    )
+    assert error == (
+        b'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "param": null, '
+        b'"code": 500}}'
+    )
+    assert (done, end) == (b"data: [DONE]", b"")
+    assert (decode.kv.failed, decode.core.running, decode.core.cache.used) == (1, 0, 0)
 
 
 async def test_a_prefill_engine_that_dies_during_the_transfer(pair, http):

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request, Sight
-from warmroute.engines.event_stream import EventSplitter, data_span
+from warmroute.engines.event_stream import StreamBegin
 
 _REASON = "pd_reschedule"
 _ERROR = "PD Error"
 _SIGNS = (_REASON.encode(), _ERROR.encode())
-_MAX_WATCHED_BYTES = 64 * 1024
 
 
 class _Output(msgspec.Struct, gc=False):
@@ -90,51 +89,28 @@ class FastDeployReschedule:
             return None
         return continued(self.request, answer.token_ids) if answer.is_given_back else None
 
-    def stream(self) -> FastDeployWatch:
+    def stream(self) -> StreamBegin:
         """A watch for a stream."""
-        return FastDeployWatch(self.request)
+        return StreamBegin(_Judge(self.request))
 
 
-class FastDeployWatch:
-    """Watches a stream up to the first event that a client would miss."""
+class _Judge:
+    """Judges the data of one event after the other, up to the first that a client would miss."""
 
-    __slots__ = ("_request", "_seen", "_sight", "_splitter", "_token_ids")
+    __slots__ = ("_request", "_token_ids")
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._splitter = EventSplitter()
-        self._seen = 0
-        self._sight: Sight = "hold"
         self._token_ids: list[int] = []
 
-    def feed(self, chunk: bytes) -> Sight:
-        """Judge the stream up to and with `chunk`."""
-        if self._sight != "hold":
-            return self._sight
-        self._seen += len(chunk)
-        for piece in self._splitter.feed(chunk):
-            if piece.is_event and (sight := self._judge(piece.data)) != "hold":
-                self._sight = sight
-                return sight
-        if self._seen > _MAX_WATCHED_BYTES:
-            self._sight = "pass"
-        return self._sight
-
-    def next_request(self) -> Request:
-        """The request for another pair."""
-        return continued(self._request, self._token_ids)
-
-    def _judge(self, event: bytes) -> Sight:
-        span = data_span(event)
-        if span is None:
-            return "hold" if event.startswith(b":") else "pass"
+    def __call__(self, data: bytes) -> Sight:
         try:
-            answer = _answer.decode(event[slice(*span)])
+            answer = _answer.decode(data)
         except _UNREADABLE:
             return "pass"
         self._token_ids += answer.token_ids
         if answer.is_given_back:
-            return "again"
+            return continued(self._request, self._token_ids)
         silent = answer.error is None and not any(choice.says_something for choice in answer.choices or ())
         return "hold" if silent else "pass"
 

@@ -19,7 +19,9 @@ from typing import Literal
 
 from warmroute.engines.dialect import OTHER_PATH, DecodeRequest, InTurn, Request, pair_headers
 from warmroute.engines.dialects.batch import batch_size
+from warmroute.engines.dialects.vllm_early_error import early_error
 from warmroute.engines.dialects.vllm_usage import CachedTokensEdit, cached_tokens
+from warmroute.engines.event_stream import StreamBegin
 from warmroute.engines.peer import Peer
 from warmroute.prompts.splice import read_members
 
@@ -94,7 +96,8 @@ def _follow(request: Request, answer: bytes) -> DecodeRequest:
         return DecodeRequest(request.body, recomputes=True)
     cached = cached_tokens(members.get("usage", b"null"))
     edit = None if cached is None else CachedTokensEdit(cached)
-    return DecodeRequest(request.with_changes({"kv_transfer_params": handle}), edit=edit)
+    watch = partial(StreamBegin, early_error) if request.stream else None
+    return DecodeRequest(request.with_changes({"kv_transfer_params": handle}), edit=edit, watch=watch)
 
 
 VLLM_NIXL = VLLM()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from warmroute.engines.dialect import AnswerEdit, Reschedule
+from warmroute.engines.dialect import AnswerEdit, EarlyError, Request, Reschedule, StreamWatch
 from warmroute.gateway.errors import UpstreamError
-from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.pd.editing import edited
 from warmroute.gateway.pd.filters import Filter
 from warmroute.gateway.pd.leg import Leg
-from warmroute.gateway.pd.reschedule import WatchedAnswer, watched
-from warmroute.gateway.pd.verdict import Verdict
+from warmroute.gateway.pd.verdict import Verdict, judge
+from warmroute.gateway.pd.watched import WatchedAnswer, watched
 from warmroute.scheduling.lease import Lease
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class DecodeLeg(Leg):
         super().__init__(run, lease)
         self.edit: AnswerEdit | None = None
         self.reschedule: Reschedule | None = None
+        self.watch: Callable[[], StreamWatch] | None = None
         self.waits_for_edit = False
         self._is_complete = False
         self._filter: Filter | None = None
@@ -46,11 +47,12 @@ class DecodeLeg(Leg):
     def detach(self) -> None:
         """The pair's run is over."""
         super().detach()
-        self._forget_request()
+        self._filter = None
+        self._watch_no_more()
 
-    def _forget_request(self) -> None:
-        """Whoever looks for what another pair might get holds the request."""
-        self.reschedule = self._filter = self._watched = None
+    def _watch_no_more(self) -> None:
+        """Who watches may hold the request, for another pair."""
+        self.reschedule = self.watch = self._watched = None
 
     def _accept(self, body: bytes, complete: bool) -> None:
         if self.waits_for_edit:
@@ -59,13 +61,12 @@ class DecodeLeg(Leg):
         if not body and not complete:
             # Some engines send the head at once: only the body shows that there is an answer.
             return
-        if self._head is not None and not self._exchange.started and self._filter is None:
-            self._filter = self._filter_for(self._head)
-        if self._filter is None:
-            self._forget_request()
-            self._pass_on(body, complete)
+        if self._watched is None and (self.reschedule is not None or self.watch is not None) and self._head is not None:
+            self._watched = watched(self._head, self.reschedule, self.watch)
+        if self._watched is None:
+            self._pass_good(body, complete)
         else:
-            self._pass_filtered(body, complete)
+            self._look(self._watched, body, complete)
 
     def _keep(self, body: bytes, complete: bool) -> None:
         self._held += body
@@ -94,24 +95,44 @@ class DecodeLeg(Leg):
         else:
             super()._held_back()
 
-    def _filter_for(self, head: ResponseHead) -> Filter | None:
-        if self.reschedule is None:
-            return edited(head, self.edit)
-        self._watched = watched(head, self.reschedule)
-        return self._watched
+    def _look(self, watched: WatchedAnswer, body: bytes, complete: bool) -> None:
+        """Hold the answer until it shows what it is."""
+        held = watched.received(body, complete)
+        if isinstance(watched.sight, Request):
+            if self._run is not None:
+                self._run.give_back(watched.sight)
+        elif isinstance(watched.sight, EarlyError):
+            self._judge_anew(watched.sight.status, held, complete)
+        elif watched.sight == "pass":
+            self._pass_good(held, complete)
 
-    def _pass_filtered(self, body: bytes, complete: bool) -> None:
-        if self._filter is None or self._run is None:
+    def _judge_anew(self, status: int, body: bytes, complete: bool) -> None:
+        """The stream is an error, to be judged by that status. It goes to the client, if at all, as it is."""
+        self._watch_no_more()
+        self.status = status
+        self._verdict = judge(self.side, status, client_has_bytes=False)
+        if self._run is not None:
+            self._run.cancel_other(self)
+        if self._verdict is Verdict.REPLACE:
+            self._hold(body, complete)
+        else:
+            self._pass_on(body, complete)
+
+    def _pass_good(self, body: bytes, complete: bool) -> None:
+        self._watch_no_more()
+        if self._head is not None and self._filter is None:
+            self._filter = edited(self._head, self.edit)
+        if self._filter is None:
+            self._pass_on(body, complete)
+        else:
+            self._pass_filtered(self._filter, body, complete)
+
+    def _pass_filtered(self, edit: Filter, body: bytes, complete: bool) -> None:
+        if self._run is None:
             return
         head, self._head = self._head, None
-        head, body = self._filter.received(head, body, complete)
-        if self._watched is not None and self._watched.next_request is not None:
-            self._run.give_back(self._watched.next_request)
-        elif self._watched is not None and self._watched.is_passing:
-            self._head = head
-            self._forget_request()
-            self._pass_on(body, complete)
-        elif head is not None or body or complete:
+        head, body = edit.received(head, body, complete)
+        if head is not None or body or complete:
             if not self._exchange.started:
                 self._run.begun()
                 self._exchange.attach(self._connection, self._run.router_lines)

@@ -13,11 +13,20 @@ from warmroute.scheduling.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class HeldAnswer:
-    """A worker's whole answer, kept back from the client while there may be a better one."""
+    """A worker's whole answer, kept back from the client while there may be a better one.
+
+    `status` is what it is judged by: that of the head, or of the error with which its stream begins.
+    """
 
     head: ResponseHead
     body: bytes
     router_lines: bytes
+    status: int
+
+    @property
+    def what(self) -> str:
+        """What the worker did, in words."""
+        return f"answered {self.status}" + ("" if self.status == self.head.status else " in an event stream")
 
     def pass_to(self, exchange: Exchange) -> None:
         """Answer the client with it after all, unchanged."""
@@ -32,7 +41,7 @@ class LegFailed(Exception):  # noqa: N818 - named after what has happened
     """
 
     def __init__(self, side: Side, worker: Worker, cause: UpstreamError | HeldAnswer) -> None:
-        what = f"answered {cause.head.status}" if isinstance(cause, HeldAnswer) else f"failed: {cause}"
+        what = cause.what if isinstance(cause, HeldAnswer) else f"failed: {cause}"
         super().__init__(f"{side} worker {worker.id} {what}")
         self.side = side
         self.worker = worker
@@ -42,9 +51,9 @@ class LegFailed(Exception):  # noqa: N818 - named after what has happened
     def reason(self) -> str:
         """What the leg did, in words."""
         cause = self.cause
-        return f"it answered {cause.head.status}" if isinstance(cause, HeldAnswer) else str(cause)
+        return f"it {cause.what}" if isinstance(cause, HeldAnswer) else str(cause)
 
     @property
     def event(self) -> Event:
         """What the leg did."""
-        return self.cause.head.status if isinstance(self.cause, HeldAnswer) else event_of(self.cause)
+        return self.cause.status if isinstance(self.cause, HeldAnswer) else event_of(self.cause)

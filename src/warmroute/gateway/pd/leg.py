@@ -162,7 +162,7 @@ class Leg:
     def _held_back(self) -> None:
         run, head = self._run, self._head
         if run is not None and head is not None:
-            run.fail(self, HeldAnswer(head, bytes(self._held), run.router_lines))
+            run.fail(self, HeldAnswer(head, bytes(self._held), run.router_lines, self.status))
 
     def _pass_on(self, body: bytes, complete: bool) -> None:
         """What is held, what came now and all that follows is the client's, as it is."""

@@ -105,6 +105,7 @@ class PairRun:
         if following.recomputes:
             self.gateway.pd.recomputed(self.pair)
         self.decode.edit = following.edit
+        self.decode.watch = following.watch
         self.decode.body = following.body
 
     async def _decided(self, *, prefilled: bool = False) -> None:

@@ -80,7 +80,7 @@ class DecodePart:
             return
         if (kv.content, kv.tokens) != (job.context_hash, job.context_tokens):
             self.counts.mismatches += 1
-            raise _failure("The KV cache belongs to another prompt.")
+            raise _KvError("The KV cache belongs to another prompt.")
         self.counts.received += 1
 
     def _lost(self, job: Job, plan: DecodePlan, reason: KvLost) -> None:
@@ -88,13 +88,20 @@ class DecodePart:
         # What is left when all whole blocks are in the cache would be computed in any case (measured with vLLM).
         has_all = job.context_tokens - job.cached_tokens <= self.driver.core.cache.block_size
         if not plan.may_recompute or (self._on_loss == "fail" and not has_all):
-            raise _failure(f"The KV cache did not come: {reason}.")
+            raise _KvLostError(f"The KV cache did not come: {reason}.")
         self.counts.recomputed += 1
         self.driver.compute(job)
 
 
-def _failure(message: str) -> ApiError:
-    return ApiError(message, status=500, kind="InternalServerError")
+class _KvError(ApiError):
+    """The prompt's KV cache cannot be had, so that there is no answer."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=500, kind="InternalServerError")
+
+
+class _KvLostError(_KvError):
+    """The KV cache did not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +115,19 @@ class _DecodeTurn:
         """Fetch one prompt after the other, then answer; or give back what was fetched."""
         for job, source in zip(generation.jobs, self.plan.sources, strict=True):
             await generation.receiving(job)
-            await generation.unless_aborted(self.part.fetch(job, source, self.plan))
+            try:
+                await generation.unless_aborted(self.part.fetch(job, source, self.plan))
+            except _KvLostError:
+                if not (self.request.stream and self.plan.streams_loss):
+                    raise
+                return await generation.break_down(http_request)
             if self.giving_back is not None and not self.giving_back.after_tokens:
                 self.part.driver.abort(job, "pd_reschedule")
             self.part.driver.received(job, with_word=self.plan.with_word)
         if self.giving_back is not None:
             self.part.counts.given_back += 1
             if self.giving_back.as_error:
-                error = _failure("PD Error: the decode engine ran out of blocks.")
+                error = _KvError("PD Error: the decode engine ran out of blocks.")
                 if not self.request.stream:
                     raise error
                 return await stream_error(http_request, error)

@@ -49,12 +49,14 @@ class DecodePlan:
     """Decode what was prefilled elsewhere. One source for each prompt; `with_word`: the first token comes with it.
 
     `single_use`: the keys must not have been seen before. `may_recompute`: what does not come can be computed here.
+    `streams_loss`: when it does not come, a stream has begun, with status 200, and tells it by an error event.
     """
 
     sources: tuple[KvSource, ...]
     with_word: bool
     single_use: bool = False
     may_recompute: bool = False
+    streams_loss: bool = False
     spoken: int = 0
 
 

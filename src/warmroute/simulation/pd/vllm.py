@@ -87,7 +87,7 @@ class VllmWire:
             seal_of({PARAMS: params}),
             early=False,
         )
-        return DecodePlan((source,), with_word=False, may_recompute=True)
+        return DecodePlan((source,), with_word=False, may_recompute=True, streams_loss=True)
 
 
 def _params(fields: Fields, request: GenerationRequest) -> Fields | None:
