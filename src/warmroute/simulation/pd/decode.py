@@ -94,7 +94,7 @@ class DecodePart:
 
 
 class _KvError(ApiError):
-    """The prompt's KV cache cannot be had, so that there is no answer."""
+    """The KV cache of the prompt cannot be had, or kept, so there is no answer."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=500, kind="InternalServerError")
