@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from warmroute.config.load import load
@@ -29,6 +29,7 @@ def test_values_that_are_no_defaults_tell_their_source(tmp_path: Path) -> None:
     weight=st.floats(0, 1e9),
     origins=st.lists(st.sampled_from(["*", "http://a", "null", "https://b.example:8443"])),
 )
+@example(text="\x85 a\u2028b", port=0, weight=0.0, origins=[])
 def test_what_is_printed_loads_as_the_same_configuration(
     tmp_path: Path, text: str, port: int, weight: float, origins: list[str]
 ) -> None:

@@ -27,8 +27,11 @@ def as_yaml(config: Config, settings: Mapping[str, Setting]) -> str:
 def scalar(value: object) -> str:
     """One value in YAML's flow style, on one line."""
     plain = list(value) if isinstance(value, tuple) else value
-    text: str = yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), allow_unicode=True)
-    return text.removesuffix("\n").removesuffix("\n...")
+    # These are line breaks to YAML: written as they are, they would come back as blanks.
+    text = "".join(value) if isinstance(value, tuple) else str(value)
+    has_breaks = any(sign in text for sign in "\x85\u2028\u2029")
+    rendered: str = yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), allow_unicode=not has_breaks)
+    return rendered.removesuffix("\n").removesuffix("\n...")
 
 
 def _origin(option: Option, settings: Mapping[str, Setting]) -> str:
