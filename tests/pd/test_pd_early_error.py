@@ -66,6 +66,22 @@ async def test_with_the_only_prefill_worker_gone_decode_serves_alone():
         assert pairs.router.metrics.decode_alone == {"no_prefill": 1}
 
 
+async def test_a_prefill_worker_that_takes_connections_but_is_not_well_counts_as_gone():
+    """A process that is being killed, or whose engine died behind its server, still does."""
+    async with pairs_over("vllm") as pairs:
+        (prefill,) = pairs.prefill.workers
+
+        async def fall_ill():
+            prefill.is_well = False
+
+        pairs.decode.then = good_answer(stream=True)
+        pairs.decode.first = [after(fall_ill)]
+        answer = await ask(pairs.router.port, CHAT)
+        assert (answer.status, answer.body) == (200, STREAM_BODY)
+        assert [HANDLE in request.body for request in pairs.decode.seen] == [True, False]
+        assert pairs.router.metrics.decode_alone == {"no_prefill": 1}
+
+
 async def test_with_its_prefill_worker_there_another_decode_worker_serves(caplog):
     async with pairs_over("vllm", 1, 2) as pairs:
         pairs.decode.then = good_answer(stream=True)

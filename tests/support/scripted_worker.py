@@ -159,6 +159,7 @@ class ScriptedWorker:
     """Listens on a port of its own; `script` may be replaced at any time, `on_connect` takes new connections over."""
 
     def __init__(self, script: Script = answering(response())) -> None:  # noqa: B008 - a script holds no state
+        self.is_well = True  # else every probe is answered 503
         self.script = script
         self.on_connect: Callable[[Connection], Awaitable[None]] | None = None
         self.requests: list[Request] = []
@@ -223,7 +224,7 @@ class ScriptedWorker:
             raw_head, body = await read_request(connection.reader)
             request = Request(raw_head, body, connection_number, number)
             if raw_head.startswith(b"GET ") and request.target in _PROBES:
-                status, text = _PROBES[request.target]
+                status, text = _PROBES[request.target] if self.is_well else (503, b"")
                 await connection.send(response(text, b"%d Probe" % status))
                 continue
             number += 1

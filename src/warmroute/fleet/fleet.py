@@ -35,6 +35,9 @@ from warmroute.telemetry.guard import Guard
 
 logger = logging.getLogger(__name__)
 
+VERDICT_SECONDS = 2.0
+"""How long a request may wait to learn which of its workers has failed; as long as for a connection."""
+
 
 class Fleet(FleetView):
     """All workers, from `start` to `stop`, both in the loop that serves requests.
@@ -163,6 +166,14 @@ class Fleet(FleetView):
         members = list(self.members)
         probes = await asyncio.gather(*(self._client.probe(member.url) for member in members))
         return [(member, probe.passed, probe.reason) for member, probe in zip(members, probes, strict=True)]
+
+    async def is_well(self, worker: Worker) -> bool:
+        """Whether a worker passes a probe now, within VERDICT_SECONDS; changes no state."""
+        try:
+            async with asyncio.timeout(VERDICT_SECONDS):
+                return (await self._client.probe(worker.url)).passed
+        except TimeoutError:
+            return False
 
     async def abort(self, body: bytes) -> list[Answer]:
         """Send an order to `/v1/abort_requests` of every member, healthy or not. Takes as long as a probe may."""

@@ -53,6 +53,9 @@ class Workers(Protocol):
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         """What it takes to hand a request over from one worker of a pair to the other."""
 
+    async def is_well(self, worker: Worker) -> bool:
+        """Whether a worker passes a probe now. To be awaited in a task of its own."""
+
 
 Serve = Callable[[Exchange, Prompt, "Gateway"], Awaitable[None]]
 """Lets workers answer an exchange; raises GatewayError when they do not."""

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
-from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, OutOfResources, UpstreamError
+from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
@@ -120,23 +120,17 @@ async def _learn(failure: LegFailed, prefill: Worker, tried: Tried, gateway: Gat
     if isinstance(failure.cause, ConnectFailed):
         gateway.fleet.worker_refused(failure.worker)
     blames_prefill = side_at_fault(failure.side, failure.event, prefill_reachable=False) != failure.side
-    is_reachable = not blames_prefill or await _is_reachable(prefill, gateway)
-    if not is_reachable:
+    is_well = not blames_prefill or await _is_well(prefill, gateway)
+    if not is_well:
         gateway.fleet.worker_refused(prefill)
-    side = side_at_fault(failure.side, failure.event, prefill_reachable=is_reachable)
+    side = side_at_fault(failure.side, failure.event, prefill_reachable=is_well)
     tried.add(side, failure.worker if side == failure.side else prefill)
-    tried.note(failure.cause, prefill_reachable=is_reachable)
+    tried.note(failure.cause, prefill_reachable=is_well)
 
 
-async def _is_reachable(worker: Worker, gateway: Gateway) -> bool:
-    connections = gateway.upstream.of(worker)
-    try:
-        connections.put_back(await connections.connect())
-    except ConnectFailed:
-        return False
-    except OutOfResources:
-        pass  # which says nothing of the worker
-    return True
+async def _is_well(worker: Worker, gateway: Gateway) -> bool:
+    """A process that is being ended still takes connections for a moment, and an engine may die behind its server."""
+    return await gateway.loop.create_task(gateway.fleet.is_well(worker))
 
 
 async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tried: Tried, gateway: Gateway) -> None:
