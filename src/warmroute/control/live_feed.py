@@ -1,4 +1,4 @@
-"""One stream of frames for all who watch: a frame a second, made once for everybody, and only while somebody watches."""
+"""One stream of frames for all who watch: one a second, made once for everybody, and only while somebody watches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ INTERVAL_SECONDS = 1.0
 MAX_WATCHERS = 64
 
 
-class TooManyWatchersError(Exception):
-    """MAX_WATCHERS watch already."""
-
-
 class LiveFeed:
     """Frames by `make_frame`, for as many watchers as come, until `end`.
 
@@ -26,35 +22,30 @@ class LiveFeed:
 
     def __init__(self, interval: float = INTERVAL_SECONDS) -> None:
         self._interval = interval
-        self._watchers = 0
+        self.watchers = 0
         self._ended = False
         self._next: asyncio.Future[bytes] | None = None
         self._making: asyncio.Task[None] | None = None
 
     @property
-    def watchers(self) -> int:
-        """How many watch now."""
-        return self._watchers
+    def is_full(self) -> bool:
+        """Whether MAX_WATCHERS watch already."""
+        return self.watchers >= MAX_WATCHERS
 
     async def frames(self, make_frame: Callable[[], bytes]) -> AsyncIterator[bytes]:
-        """The frame of this moment, and from then on every new one. Raises TooManyWatchersError before the first."""
-        if self._watchers >= MAX_WATCHERS:
-            raise TooManyWatchersError
-        if self._ended:
-            return
-        self._watchers += 1
+        """Every frame from now on."""
+        self.watchers += 1
         try:
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
                 self._making = asyncio.create_task(self._make(make_frame), name="live feed")
-            yield make_frame()
             while not self._ended:
                 frame = await asyncio.shield(self._next)
                 if frame:
                     yield frame
         finally:
-            self._watchers -= 1
-            if not self._watchers:
+            self.watchers -= 1
+            if not self.watchers:
                 self._rest()
 
     def end(self) -> None:
