@@ -16,6 +16,7 @@ from math import inf
 
 from warmroute.scheduling.prefix_nodes import Hold, Node, Shelf
 from warmroute.scheduling.prefix_trie import BlockTokens, PrefixTrie
+from warmroute.scheduling.recent_prefixes import PrefixUse, recent_uses
 from warmroute.scheduling.worker import Worker
 
 MISSES = 2
@@ -51,6 +52,10 @@ class PrefixIndex:
         """Tokens that this worker is believed to hold."""
         shelf = self._trie.shelves.get(worker)
         return shelf.tokens if shelf else 0
+
+    def recent_uses(self) -> list[PrefixUse]:
+        """What each worker was given last: a bounded sample."""
+        return recent_uses(self._trie.shelves.values())
 
     def match(self, fingerprint: Sequence[int]) -> Mapping[Worker, int]:
         """Tokens of the longest known prefix of this prompt, for every worker that holds any of it."""
