@@ -31,6 +31,24 @@ class Load:
         )
 
 
+class Tally:
+    """What one worker was given and how fast it answered, since it joined. Sums only: whoever wants a rate or a mean of
+    a while compares two readings.
+
+    The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
+    good answers with the `ttft_seconds` they took from the complete request on.
+    """
+
+    __slots__ = ("first_tokens", "matched_tokens", "prompt_tokens", "requests", "ttft_seconds")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.prompt_tokens = 0
+        self.matched_tokens = 0
+        self.first_tokens = 0
+        self.ttft_seconds = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class EngineReport:
     """What an engine's own metrics said at the last poll. The poller drops a report that is too old."""
@@ -59,6 +77,7 @@ class Worker:
         "report",
         "role",
         "suspect",
+        "tally",
         "url",
     )
 
@@ -70,6 +89,7 @@ class Worker:
         self.departed = False
         self.suspect = False
         self.load = Load()
+        self.tally = Tally()
         self.report: EngineReport | None = None
         self.candidate = Candidate(self)
 
