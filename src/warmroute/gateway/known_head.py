@@ -1,0 +1,54 @@
+"""A head that has been read before, known again by its bytes.
+
+The peer on a kept connection repeats itself: all that changes from one message to the next is, mostly, the number in
+Content-Length. A head that equals one which the parser has taken, byte by byte but for the digits of that number, means
+what that one meant, so it need not be parsed again.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)(?=[ \t]*\r\n)", re.IGNORECASE)
+_MOST_DIGITS = 12
+"""Of a length that is recognised: less than a terabyte, which every limit on a body is below."""
+
+
+class KnownHead:
+    """The head of an HTTP/1.1 message, in two parts: before and after the digits of its Content-Length."""
+
+    __slots__ = ("_after", "_after_size", "_before", "_before_size", "length")
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self._before = before
+        self._before_size = len(before)
+        self._after = after
+        self._after_size = len(after)
+        self.length = 0
+        """The number that the head had which `body_start` was asked about last, in bytes."""
+
+    @classmethod
+    def of(cls, data: bytes) -> KnownHead | None:
+        """The head that `data` begins with. None if it is not whole, or has not exactly one Content-Length.
+
+        The caller knows that a parser has taken it for the head of one message.
+        """
+        end = data.find(b"\r\n\r\n")
+        head = data[: end + 4]
+        lengths = list(_LENGTH_LINE.finditer(head))
+        if end < 0 or len(lengths) != 1:
+            return None
+        first, last = lengths[0].span(1)
+        return cls(head[:first], head[last:])
+
+    def body_start(self, data: bytes) -> int:
+        """Where the body begins in a message with this head (`length` is then set), or -1 for any other."""
+        if not data.startswith(self._before):
+            return -1
+        first = self._before_size
+        last = data.find(b"\r", first, first + _MOST_DIGITS + 1)
+        digits = data[first:last]
+        if last < 0 or not digits.isdigit() or not data.startswith(self._after, last):
+            return -1
+        self.length = int(digits)
+        return last + self._after_size
