@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from warmroute.config.tree import Config
 from warmroute.fleet import Fleet
@@ -11,13 +11,15 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.worker_families import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
 class ControlParts:
     """The rooms of one router that its control endpoints show or steer.
 
-    `upstream_connections` is the gateway's number of open connections. `inference_paths` are the paths that the
+    `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
+    describes the program that runs. `inference_paths` are the paths that the
     gateway serves: any other method on them is answered 405 here.
     """
 
@@ -29,6 +31,8 @@ class ControlParts:
     version: str
     upstream_connections: Callable[[], int]
     inference_paths: Collection[str] = ()
+    client_connections: Callable[[], int] = int
+    build: Mapping[str, str] = field(default_factory=dict)
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""
@@ -39,4 +43,10 @@ class ControlParts:
             self.fleet.workers,
             self.scheduler.policy_name,
             self.upstream_connections,
+            client_connections=self.client_connections,
+            worker_states=self._worker_states,
+            build=self.build,
         )
+
+    def _worker_states(self) -> list[WorkerState]:
+        return [WorkerState(member.role, member.id, member.state, member.routable) for member in self.fleet.members]

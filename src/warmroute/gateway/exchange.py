@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from time import perf_counter
 from typing import Protocol
 
 from warmroute.engines.dialect import Request
 from warmroute.gateway.driver import Driver, suspended
-from warmroute.gateway.errors import Answer, GatewayError, UpstreamError, answer_to
+from warmroute.gateway.errors import Answer, GatewayError, RequestError, Unavailable, UpstreamError, answer_to
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
 from warmroute.gateway.sse import TAIL_BYTES, error_event
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.gateway.usage import USAGE_BYTES
 from warmroute.prompts.body import Kind
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
@@ -52,6 +54,13 @@ class Exchange:
     body_size = 0
     body_complete = False
     complete_at = 0.0
+    sent_at = 0.0
+    """When the request was handed to the worker last tried, by `perf_counter`."""
+    first_byte_at = 0.0
+    pieces = 0
+    """So many reads brought the body of an event stream."""
+    own_answer = ""
+    """Which of the outcomes it was if the answer, or its end, is the router's own."""
     refusal: GatewayError | None = None
     lease: Lease | PairLease | None = None
     task: Driver | None = None
@@ -70,7 +79,9 @@ class Exchange:
     _chunked = False
     _until_close = False
     _event_stream = False
+    _keeps_tail = False
     _tail = b""
+    _before_tail = b""
 
     def __init__(
         self,
@@ -137,6 +148,7 @@ class Exchange:
         self._connection = connection
         if self.client.write_paused:
             connection.pause_reading()
+        self.sent_at = perf_counter()
         try:
             connection.send(head, self.body, self)
             await suspended()
@@ -160,6 +172,18 @@ class Exchange:
             connection.abort()
 
     @property
+    def is_stream(self) -> bool:
+        """Whether a worker's answer is an event stream."""
+        return self._event_stream
+
+    @property
+    def last_bytes(self) -> bytes:
+        """What a worker's answer to a chat or completion ended with: at least its last USAGE_BYTES, or the last read
+        and the one before.
+        """
+        return self._before_tail + self._tail
+
+    @property
     def is_answered(self) -> bool:
         """Whether a worker's answer has been passed on, to its end."""
         return self.started and self._connection is None and self._failure is None
@@ -178,8 +202,14 @@ class Exchange:
         if body:
             if not self._body_seen:
                 self._first_body_byte()
-            if self._event_stream:
-                self._tail = body if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
+            if self._keeps_tail:
+                self.pieces += 1
+                self._before_tail = self._tail
+                size = len(body)
+                if TAIL_BYTES <= size <= USAGE_BYTES:
+                    self._tail = body
+                else:
+                    self._tail = body[-USAGE_BYTES:] if size > TAIL_BYTES else (self._tail + body)[-USAGE_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
@@ -208,7 +238,8 @@ class Exchange:
         self._body_seen = True
         if self.status < 400 and self.lease is not None:
             self.lease.first_token()
-            self._metrics.first_token(self._loop.time() - self.complete_at)
+            self.first_byte_at = now = self._loop.time()
+            self._metrics.first_token(now - self.complete_at)
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
@@ -216,6 +247,7 @@ class Exchange:
         self._drop_request()
         self.status = head.status
         self._event_stream = head.event_stream
+        self._keeps_tail = head.event_stream or self.kind != "other"
         if self.lease is not None:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
@@ -260,6 +292,10 @@ class Exchange:
     def fail(self, error: GatewayError) -> None:
         """End the exchange with `error`, in the way that its state allows."""
         answer = answer_to(error, begun=self.started)
+        if self.started:
+            self.own_answer = "broken"
+        else:
+            self.own_answer = "refused" if isinstance(error, RequestError | Unavailable) else "failed"
         if self._finished or self.client_gone:
             self.status = self.status or CLIENT_CLOSED_REQUEST
             return

@@ -5,14 +5,27 @@ The page itself is made by `collector.py`, only when somebody scrapes it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 
-# From "the prefix was cached and the engine idle" to "queued behind long prompts", in seconds.
-TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+from warmroute.telemetry.histogram import Histogram
+from warmroute.telemetry.worker_totals import WorkerTotals
 
-RequestKey = tuple[str, str, str, int]
+# All in seconds. From "the prefix was cached and the engine idle" to "queued behind long prompts".
+TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+# From a small model on a large accelerator to a large batch on a small one.
+INTER_TOKEN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
+DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
+# From a request for an idle connection to one that waited for tokens, a place or a second worker.
+ADDED_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+LAG_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+OUTCOMES = ("served", "error", "refused", "failed", "broken", "aborted")
+"""How a request ended: a worker's answer below 400; one from 400 on; the router's own answer because of the request or
+because nobody was there; its own answer because workers failed; an answer that broke off; the client left.
+"""
+
+RequestKey = tuple[str, str, str, int, str]
 
 
 class Metrics:
@@ -20,28 +33,55 @@ class Metrics:
 
     __slots__ = (
         "_requests",
+        "added",
+        "answered",
+        "cached_tokens",
         "decode_alone",
+        "duration",
+        "inter_token",
+        "loop_lag",
         "matched_tokens",
+        "predicted_tokens",
+        "prediction_error_tokens",
         "prompt_tokens",
+        "received",
         "recomputed",
-        "ttft_counts",
-        "ttft_sum",
+        "reported_prompt_tokens",
+        "ttft",
+        "workers",
     )
 
     def __init__(self) -> None:
+        self.received = 0
+        """Inference requests that came; those that are not `answered` are running."""
+        self.answered = 0
         self._requests: dict[RequestKey, int] = {}
         self.prompt_tokens = 0
         self.matched_tokens = 0
-        self.ttft_counts = [0] * (len(TTFT_BUCKETS) + 1)
-        self.ttft_sum = 0.0
+        self.reported_prompt_tokens = 0
+        self.cached_tokens = 0
+        self.predicted_tokens = 0.0
+        self.prediction_error_tokens = 0.0
+        self.ttft = Histogram(TTFT_BUCKETS)
+        self.inter_token = Histogram(INTER_TOKEN_BUCKETS)
+        self.duration = Histogram(DURATION_BUCKETS)
+        self.added = Histogram(ADDED_BUCKETS)
+        self.loop_lag = Histogram(LAG_BUCKETS)
+        self.workers: dict[str, WorkerTotals] = {}
+        """By worker id."""
         self.recomputed: Counter[str] = Counter()
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()
         """By reason: requests that a decode worker served without a prefill worker."""
 
-    def request_done(self, policy: str, role: str, worker: str, status: int) -> None:
-        """Count an answered request. `worker` is the worker's id, or "" when none was chosen."""
-        key = (policy, role, worker, status)
+    def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
+        """Count a request that is over. `worker` is the worker's id, or "" when none was chosen.
+
+        `outcome` is one of OUTCOMES; without one, a worker's answer is what its status says.
+        """
+        if not outcome:
+            outcome = "served" if status < 400 else "error"
+        key = (policy, role, worker, status, outcome)
         self._requests[key] = self._requests.get(key, 0) + 1
 
     def prompt_seen(self, prompt_tokens: int, matched_tokens: int) -> None:
@@ -51,8 +91,45 @@ class Metrics:
 
     def first_token(self, seconds: float) -> None:
         """Record one time to first token: from the complete request to the first body byte of the worker's answer."""
-        self.ttft_counts[bisect_left(TTFT_BUCKETS, seconds)] += 1
-        self.ttft_sum += seconds
+        self.ttft.observe(seconds)
+
+    def served(
+        self, totals: WorkerTotals, duration: float, added: float, to_first: float, pieces: int, streamed: float
+    ) -> None:
+        """Record an answer that was passed on to its end. Times are in seconds.
+
+        `added` went by before the request was on its way to the worker, `to_first` until the first body byte. A
+        stream came in `pieces` (0: it was none), the last of them `streamed` after the first.
+        """
+        self.duration.observe(duration)
+        self.added.observe(added)
+        totals.first_tokens += 1
+        totals.first_tokens_seconds += to_first
+        if pieces > 1:
+            mean = streamed / (pieces - 1)
+            self.inter_token.observe(mean)
+            totals.inter_tokens += 1
+            totals.inter_token_seconds += mean
+
+    def usage_reported(self, totals: WorkerTotals, prompt_tokens: int, cached_tokens: int, expected: float) -> None:
+        """The engine told what the prompt was and how much of it was cached; `expected` is the share we had foretold.
+
+        The two counts of the prompt differ (ours may be an estimate), so what is compared are shares of the engine's.
+        """
+        predicted = expected * prompt_tokens
+        self.reported_prompt_tokens += prompt_tokens
+        self.cached_tokens += cached_tokens
+        self.predicted_tokens += predicted
+        self.prediction_error_tokens += abs(predicted - cached_tokens)
+        totals.reported_prompt_tokens += prompt_tokens
+        totals.cached_tokens += cached_tokens
+
+    def worker(self, worker: str, role: str) -> WorkerTotals:
+        """The sums of a worker, by its id."""
+        totals = self.workers.get(worker)
+        if totals is None:
+            totals = self.workers[worker] = WorkerTotals(role)
+        return totals
 
     def pd_recomputed(self, prefill_worker: str) -> None:
         """Count a prefill worker's answer that handed nothing over."""
@@ -64,7 +141,7 @@ class Metrics:
 
     @property
     def requests(self) -> dict[RequestKey, int]:
-        """Answered requests by (policy, role, worker id, status); a copy."""
+        """Requests that are over by (policy, role, worker id, status, outcome); a copy."""
         return dict(self._requests)
 
     def keep_workers(self, worker_ids: Collection[str]) -> None:
@@ -75,5 +152,6 @@ class Metrics:
         gone = [key for key in self._requests if key[2] and key[2] not in worker_ids]
         for key in gone:
             del self._requests[key]
-        for worker in [worker for worker in self.recomputed if worker not in worker_ids]:
-            del self.recomputed[worker]
+        for counts in (self.recomputed, self.workers):
+            for worker in [worker for worker in counts if worker not in worker_ids]:
+                del counts[worker]
