@@ -29,6 +29,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role
+from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
@@ -147,6 +148,10 @@ class Router:
         """Do not wait for running requests any longer: their clients are told, and have FAREWELL_SECONDS to read it."""
         if self._server is not None:
             self._server.abandon()
+
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values. To be called on the event loop, after `start`."""
+        return self._control_parts().metric_sources()
 
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler

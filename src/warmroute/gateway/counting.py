@@ -47,25 +47,13 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
 def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway, began: float) -> None:
     metrics = gateway.metrics
     now = gateway.loop.time()
-    # An answer without a body has no first byte.
-    first = exchange.first_byte_at or now
-    worker = lease.worker
-    totals = metrics.worker(worker.id, worker.role)
-    metrics.served(
-        totals,
-        now - exchange.complete_at,
-        exchange.sent_at - began,
-        first - exchange.complete_at,
-        exchange.pieces if exchange.is_stream else 0,
-        now - first,
-    )
-    if isinstance(lease, PairLease):
-        # Whose cache the prompt was found in.
-        worker = lease.prefill.worker
-        totals = metrics.worker(worker.id, worker.role)
-    tokens = lease.prompt.tokens
-    totals.prompt_tokens += tokens
-    totals.matched_tokens += lease.matched_tokens
+    metrics.served(now - exchange.complete_at, exchange.sent_at - began)
+    pieces = exchange.pieces
+    if pieces > 1 and exchange.is_stream:
+        metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (pieces - 1))
     usage = cached_share(exchange.last_bytes)
     if usage is not None:
-        metrics.usage_reported(totals, usage[0], usage[1], lease.matched_tokens / tokens if tokens else 0.0)
+        # Of a pair, the prompt was looked for in the prefill worker's cache.
+        worker = lease.prefill.worker if isinstance(lease, PairLease) else lease.worker
+        tokens = lease.prompt.tokens
+        metrics.usage_reported(worker.tally, usage[0], usage[1], lease.matched_tokens / tokens if tokens else 0.0)

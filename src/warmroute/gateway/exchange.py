@@ -239,7 +239,11 @@ class Exchange:
         if self.status < 400 and self.lease is not None:
             self.lease.first_token()
             self.first_byte_at = now = self._loop.time()
-            self._metrics.first_token(now - self.complete_at)
+            seconds = now - self.complete_at
+            self._metrics.first_token(seconds)
+            tally = self.lease.worker.tally
+            tally.first_tokens += 1
+            tally.ttft_seconds += seconds
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""

@@ -31,6 +31,40 @@ class Load:
         )
 
 
+class Tally:
+    """What one worker was given and how fast it answered, since it joined. Sums only: whoever wants a rate or a mean of
+    a while compares two readings.
+
+    The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
+    good answers with the `ttft_seconds` they took from the complete request on, `streams` with the sum of the mean
+    times between two of their pieces, and what the engine reported of its cache: `reported_prompt_tokens` by its own
+    count, `cached_tokens` of them.
+    """
+
+    __slots__ = (
+        "cached_tokens",
+        "first_tokens",
+        "inter_token_seconds",
+        "matched_tokens",
+        "prompt_tokens",
+        "reported_prompt_tokens",
+        "requests",
+        "streams",
+        "ttft_seconds",
+    )
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.prompt_tokens = 0
+        self.matched_tokens = 0
+        self.first_tokens = 0
+        self.ttft_seconds = 0.0
+        self.streams = 0
+        self.inter_token_seconds = 0.0
+        self.reported_prompt_tokens = 0
+        self.cached_tokens = 0
+
+
 @dataclass(frozen=True, slots=True)
 class EngineReport:
     """What an engine's own metrics said at the last poll. The poller drops a report that is too old."""
@@ -48,7 +82,7 @@ class Worker:
     ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it.
     """
 
-    __slots__ = ("__weakref__", "cache_tokens", "candidate", "departed", "id", "load", "report", "role", "url")
+    __slots__ = ("__weakref__", "cache_tokens", "candidate", "departed", "id", "load", "report", "role", "tally", "url")
 
     def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
         self.id = worker_id
@@ -57,6 +91,7 @@ class Worker:
         self.cache_tokens = cache_tokens
         self.departed = False
         self.load = Load()
+        self.tally = Tally()
         self.report: EngineReport | None = None
         self.candidate = Candidate(self)
 

@@ -57,18 +57,18 @@ class RouterCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family of the router, each with samples from the very first scrape on."""
-        workers = self._sources.all_workers()
-        self._sources.metrics.keep_workers({worker.id for worker in workers})
         sources = self._sources
+        workers = sources.all_workers()
+        sources.metrics.keep_workers({worker.id for worker in workers})
         yield from request_families(sources.metrics, workers, sources.policy_name)
-        yield from worker_families(sources.metrics, sources.ledger, workers, sources.worker_states())
+        yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
         yield from self._disaggregation(workers)
         yield from self._process()
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
-            self._sources.upstream_connections(),
+            sources.upstream_connections(),
         )
         yield GaugeMetricFamily(
             "warmroute_client_connections", "Open connections of clients.", sources.client_connections()
@@ -81,7 +81,7 @@ class RouterCollector(Collector):
         yield CounterMetricFamily(
             "warmroute_leases_lost",
             "Requests that were given back because nothing held them any more, without being ended.",
-            self._sources.ledger.lost_leases,
+            sources.ledger.lost_leases,
         )
 
     def _index(self) -> Iterator[Metric]:

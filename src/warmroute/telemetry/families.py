@@ -25,7 +25,7 @@ def counter(name: str, documentation: str, label: str, values: Mapping[str, floa
 def worker_gauge(name: str, documentation: str, values: WorkerValues) -> Metric:
     """A gauge of each worker."""
     family = GaugeMetricFamily(name, documentation, labels=("role", "worker"))
-    for labels, value in _with_idle_roles(values):
+    for labels, value in with_idle_roles(values):
         family.add_metric(labels, value)
     return family
 
@@ -33,7 +33,7 @@ def worker_gauge(name: str, documentation: str, values: WorkerValues) -> Metric:
 def worker_counter(name: str, documentation: str, values: WorkerValues) -> Metric:
     """A counter of each worker."""
     family = CounterMetricFamily(name, documentation, labels=("role", "worker"))
-    for labels, value in _with_idle_roles(values):
+    for labels, value in with_idle_roles(values):
         family.add_metric(labels, value)
     return family
 
@@ -45,7 +45,8 @@ def histogram(name: str, documentation: str, values: Histogram) -> Metric:
     return HistogramMetricFamily(name, documentation, buckets=buckets, sum_value=values.sum)
 
 
-def _with_idle_roles(values: WorkerValues) -> Iterable[tuple[tuple[str, str], float]]:
+def with_idle_roles(values: WorkerValues) -> Iterable[tuple[tuple[str, str], float]]:
+    """The values, sorted, and a 0 with no worker for each role that has none."""
     served = {role for role, _ in values}
     # A role without workers shows a 0 with no worker, so that a query or an alert never finds nothing at all.
     idle = [((role, ""), 0.0) for role in ROLES if role not in served]

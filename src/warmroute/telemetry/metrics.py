@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from warmroute.scheduling.worker import Tally
 from warmroute.telemetry.histogram import Histogram
-from warmroute.telemetry.worker_totals import WorkerTotals
 
 # All in seconds. From "the prefix was cached and the engine idle" to "queued behind long prompts".
 TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -48,7 +48,6 @@ class Metrics:
         "recomputed",
         "reported_prompt_tokens",
         "ttft",
-        "workers",
     )
 
     def __init__(self) -> None:
@@ -67,8 +66,6 @@ class Metrics:
         self.duration = Histogram(DURATION_BUCKETS)
         self.added = Histogram(ADDED_BUCKETS)
         self.loop_lag = Histogram(LAG_BUCKETS)
-        self.workers: dict[str, WorkerTotals] = {}
-        """By worker id."""
         self.recomputed: Counter[str] = Counter()
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()
@@ -93,25 +90,21 @@ class Metrics:
         """Record one time to first token: from the complete request to the first body byte of the worker's answer."""
         self.ttft.observe(seconds)
 
-    def served(
-        self, totals: WorkerTotals, duration: float, added: float, to_first: float, pieces: int, streamed: float
-    ) -> None:
-        """Record an answer that was passed on to its end. Times are in seconds.
+    def served(self, duration: float, added: float) -> None:
+        """Record an answer that was passed on to its end.
 
-        `added` went by before the request was on its way to the worker, `to_first` until the first body byte. A
-        stream came in `pieces` (0: it was none), the last of them `streamed` after the first.
+        Times are in seconds; `added` went by before the request was on its way to the worker.
         """
         self.duration.observe(duration)
         self.added.observe(added)
-        totals.first_tokens += 1
-        totals.first_tokens_seconds += to_first
-        if pieces > 1:
-            mean = streamed / (pieces - 1)
-            self.inter_token.observe(mean)
-            totals.inter_tokens += 1
-            totals.inter_token_seconds += mean
 
-    def usage_reported(self, totals: WorkerTotals, prompt_tokens: int, cached_tokens: int, expected: float) -> None:
+    def streamed(self, tally: Tally, mean: float) -> None:
+        """Record a stream by the mean time between two of its pieces, in seconds."""
+        self.inter_token.observe(mean)
+        tally.streams += 1
+        tally.inter_token_seconds += mean
+
+    def usage_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, expected: float) -> None:
         """The engine told what the prompt was and how much of it was cached; `expected` is the share we had foretold.
 
         The two counts of the prompt differ (ours may be an estimate), so what is compared are shares of the engine's.
@@ -121,15 +114,8 @@ class Metrics:
         self.cached_tokens += cached_tokens
         self.predicted_tokens += predicted
         self.prediction_error_tokens += abs(predicted - cached_tokens)
-        totals.reported_prompt_tokens += prompt_tokens
-        totals.cached_tokens += cached_tokens
-
-    def worker(self, worker: str, role: str) -> WorkerTotals:
-        """The sums of a worker, by its id."""
-        totals = self.workers.get(worker)
-        if totals is None:
-            totals = self.workers[worker] = WorkerTotals(role)
-        return totals
+        tally.reported_prompt_tokens += prompt_tokens
+        tally.cached_tokens += cached_tokens
 
     def pd_recomputed(self, prefill_worker: str) -> None:
         """Count a prefill worker's answer that handed nothing over."""
@@ -152,6 +138,5 @@ class Metrics:
         gone = [key for key in self._requests if key[2] and key[2] not in worker_ids]
         for key in gone:
             del self._requests[key]
-        for counts in (self.recomputed, self.workers):
-            for worker in [worker for worker in counts if worker not in worker_ids]:
-                del counts[worker]
+        for worker in [worker for worker in self.recomputed if worker not in worker_ids]:
+            del self.recomputed[worker]

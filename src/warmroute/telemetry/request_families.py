@@ -84,10 +84,14 @@ def _tokens(metrics: Metrics) -> Iterator[Metric]:
             "Prompt tokens by the engines' own count, of the answers that tell their cached tokens.",
             metrics.reported_prompt_tokens,
         ),
-        ("cached_tokens", "Those of them that the engines found in their caches.", metrics.cached_tokens),
+        (
+            "cached_tokens",
+            "Prompt tokens that the engines report to have found in their caches.",
+            metrics.cached_tokens,
+        ),
         (
             "predicted_tokens",
-            "Those of them that the router believed to be cached.",
+            "Prompt tokens of the same answers that the router believed to be cached.",
             metrics.predicted_tokens,
         ),
         (

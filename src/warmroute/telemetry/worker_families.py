@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from warmroute.scheduling.ledger import Ledger
-from warmroute.scheduling.worker import ROLES, Worker
-from warmroute.telemetry.families import worker_counter, worker_gauge
-from warmroute.telemetry.metrics import Metrics
-from warmroute.telemetry.worker_totals import WorkerTotals
+from warmroute.scheduling.worker import ROLES, Tally, Worker
+from warmroute.telemetry.families import WorkerValues, with_idle_roles, worker_counter, worker_gauge
 
 WORKER_STATES = ("starting", "healthy", "unhealthy", "paused", "draining")
 
@@ -27,13 +25,11 @@ class WorkerState:
     routable: bool
 
 
-def worker_families(
-    metrics: Metrics, ledger: Ledger, workers: Iterable[Worker], states: Iterable[WorkerState]
-) -> Iterator[Metric]:
+def worker_families(ledger: Ledger, workers: Iterable[Worker], states: Iterable[WorkerState]) -> Iterator[Metric]:
     """All of them."""
     yield from _loads(ledger, workers)
     yield from _states(states)
-    yield from _served(metrics, workers)
+    yield from _served(workers)
 
 
 def _loads(ledger: Ledger, workers: Iterable[Worker]) -> Iterator[Metric]:
@@ -71,42 +67,40 @@ def _states(states: Iterable[WorkerState]) -> Iterator[Metric]:
     )
 
 
-def _served(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[Metric]:
-    totals = {worker.id: WorkerTotals(worker.role) for worker in workers} | metrics.workers
+def _served(workers: Iterable[Worker]) -> Iterator[Metric]:
+    tallies: dict[tuple[str, str], list[Tally]] = {}
+    for worker in workers:
+        tallies.setdefault((worker.role, worker.id), []).append(worker.tally)
     yield _summary(
         "warmroute_worker_time_to_first_token_seconds",
-        "Times to first token of what a worker has served.",
-        totals,
-        lambda of: (of.first_tokens, of.first_tokens_seconds),
+        "Times to first token of a worker.",
+        _sums(tallies, "first_tokens"),
+        _sums(tallies, "ttft_seconds"),
     )
     yield _summary(
         "warmroute_worker_inter_token_seconds",
         "Mean times between two pieces of the streams of a worker, one value for each request.",
-        totals,
-        lambda of: (of.inter_tokens, of.inter_token_seconds),
+        _sums(tallies, "streams"),
+        _sums(tallies, "inter_token_seconds"),
     )
     for name, documentation in (
-        ("prompt_tokens", "Tokens of the prompts that a worker has served."),
-        ("matched_tokens", "Those of them that it was believed to hold already."),
-        ("reported_prompt_tokens", "Prompt tokens by the worker's own count, where it tells its cached tokens."),
-        ("cached_tokens", "Those of them that it found in its cache."),
+        ("prompt_tokens", "Tokens of the prompts that a worker was given to compute."),
+        ("matched_tokens", "Prompt tokens that a worker was given and was believed to hold already."),
+        (
+            "reported_prompt_tokens",
+            "Prompt tokens by the worker's own count, of the answers that tell its cached tokens.",
+        ),
+        ("cached_tokens", "Prompt tokens that a worker reports to have found in its cache."),
     ):
-        values = {(of.role, worker): getattr(of, name) for worker, of in totals.items()}
-        yield worker_counter(f"warmroute_worker_{name}", documentation, values)
+        yield worker_counter(f"warmroute_worker_{name}", documentation, _sums(tallies, name))
 
 
-def _summary(
-    name: str,
-    documentation: str,
-    totals: dict[str, WorkerTotals],
-    read: Callable[[WorkerTotals], tuple[int, float]],
-) -> Metric:
+def _sums(tallies: Mapping[tuple[str, str], Sequence[Tally]], name: str) -> dict[tuple[str, str], float]:
+    return {labels: sum(getattr(tally, name) for tally in of) for labels, of in tallies.items()}
+
+
+def _summary(name: str, documentation: str, counts: WorkerValues, seconds: WorkerValues) -> Metric:
     family = SummaryMetricFamily(name, documentation, labels=("role", "worker"))
-    served = {of.role for of in totals.values()}
-    for role in ROLES:
-        if role not in served:
-            family.add_metric((role, ""), 0, 0.0)
-    for worker, of in sorted(totals.items()):
-        count, seconds = read(of)
-        family.add_metric((of.role, worker), count, seconds)
+    for labels, count in with_idle_roles(counts):
+        family.add_metric(labels, int(count), seconds.get(labels, 0.0))
     return family
