@@ -1,4 +1,4 @@
-"""What the metrics say of the time that requests take, and of the cache that engines report."""
+"""What the metrics say of the time that requests take."""
 
 import asyncio
 
@@ -10,7 +10,6 @@ from tests.support.scripted_worker import LAST_CHUNK, SSE_HEAD, answering, chunk
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STREAM = post(COMPLETIONS, {"model": "m", "prompt": "x" * 4000, "stream": True})
-USAGE = b'"usage":{"prompt_tokens":800,"total_tokens":810,"prompt_tokens_details":{"cached_tokens":%d}}'
 
 
 async def test_a_stream_of_n_pieces_has_the_mean_of_n_minus_1_gaps(lone_worker):
@@ -54,27 +53,6 @@ async def test_what_came_before_the_request_was_sent_is_the_routers_and_the_rest
         await eventually(lambda: router.metrics.duration.count == 1, "the request is counted")
         assert router.metrics.duration.sum >= 0.09
         assert 0 < router.metrics.added.sum < router.metrics.duration.sum
-
-
-@pytest.mark.parametrize("streamed", [True, False])
-async def test_cached_tokens_that_an_engine_reports_are_held_against_what_was_foretold(lone_worker, streamed):
-    async with router_over(lone_worker) as router:
-        for cached in (0, 640):
-            usage = USAGE % cached
-            body = b'{"choices":[{"text":"%b"}],%b}' % (b"x" * 3000, usage)
-            events = [b'data: {"choices":[{"text":"a"}]}\n\n', b'data: {"choices":[],%b}\n\n' % usage]
-            stream = SSE_HEAD + b"".join(map(chunk, (*events, b"data: [DONE]\n\n"))) + LAST_CHUNK
-            lone_worker.script = answering(stream if streamed else response(body))
-            await ask(router.port, STREAM)
-        await assert_nothing_held(router)
-        metrics = router.metrics
-        assert (metrics.reported_prompt_tokens, metrics.cached_tokens) == (1600, 640)
-        # 4,000 bytes are the same prompt twice: foretold were nothing, then all but its last bytes.
-        assert metrics.predicted_tokens == pytest.approx(800 * metrics.matched_tokens / 1000)
-        assert 640 < metrics.predicted_tokens <= 800
-        assert metrics.prediction_error_tokens == pytest.approx(metrics.predicted_tokens - 640)
-        (worker,) = router.ledger.workers()
-        assert (worker.tally.reported_prompt_tokens, worker.tally.cached_tokens) == (1600, 640)
 
 
 async def test_a_request_that_runs_is_received_and_not_answered(lone_worker):

@@ -234,11 +234,11 @@ def test_a_workers_sums_are_those_of_all_records_of_its_id_and_go_with_it(worker
     again = Worker("a:1", "http://a:1")
     router.workers.append(again)
     for tally, seconds in ((worker.tally, 1.0), (again.tally, 0.5)):
-        tally.first_tokens, tally.ttft_seconds, tally.cached_tokens = 1, seconds, 8
+        tally.first_tokens, tally.ttft_seconds, tally.reported_cached_tokens = 1, seconds, 8
     name = "warmroute_worker_time_to_first_token_seconds"
     assert router.samples(f"{name}_count")["mixed", "a:1"] == 2
     assert router.samples(f"{name}_sum")["mixed", "a:1"] == 1.5
-    assert router.samples("warmroute_worker_cached_tokens_total")["mixed", "a:1"] == 16
+    assert router.samples("warmroute_worker_reported_cached_tokens_total")["mixed", "a:1"] == 16
     held.release(Outcome.SERVED)
     assert router.samples(f"{name}_sum")["mixed", "a:1"] == 0.5
     router.remove(again)

@@ -60,11 +60,11 @@ def test_a_stream_is_one_value_for_all_and_one_for_its_worker():
     assert (tally.streams, tally.inter_token_seconds) == (2, 0.06)
 
 
-def test_what_was_foretold_is_compared_in_the_engines_own_tokens_and_errors_do_not_cancel_out():
+def test_what_was_believed_too_much_and_too_little_does_not_cancel_out():
     metrics, tally = Metrics(), Tally()
-    metrics.usage_reported(tally, 1000, 512, 0.75)
-    metrics.usage_reported(tally, 1000, 512, 0.25)
-    assert (metrics.reported_prompt_tokens, metrics.cached_tokens) == (2000, 1024)
-    assert metrics.predicted_tokens == 1000
-    assert metrics.prediction_error_tokens == (750 - 512) + (512 - 250)
-    assert (tally.reported_prompt_tokens, tally.cached_tokens) == (2000, 1024)
+    metrics.cache_reported(tally, 1000, 512, 750)
+    metrics.cache_reported(tally, 1000, 512, 250)
+    assert (metrics.reported_prompt_tokens, metrics.reported_cached_tokens) == (2000, 1024)
+    assert metrics.reported_believed_tokens == 1000
+    assert metrics.reported_error_tokens == (750 - 512) + (512 - 250)
+    assert (tally.reported_prompt_tokens, tally.reported_cached_tokens) == (2000, 1024)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from warmroute.config.tree import Config
+from warmroute.control.live_feed import LiveFeed
 from warmroute.fleet import Fleet
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.worker_families import WorkerState
 
@@ -19,8 +21,8 @@ class ControlParts:
     """The rooms of one router that its control endpoints show or steer.
 
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
-    describes the program that runs. `inference_paths` are the paths that the
-    gateway serves: any other method on them is answered 405 here.
+    describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
+    is answered 405 here. `feed` carries what live pages show.
     """
 
     fleet: Fleet
@@ -29,10 +31,12 @@ class ControlParts:
     metrics: Metrics
     config: Config
     version: str
+    history: History
     upstream_connections: Callable[[], int]
     inference_paths: Collection[str] = ()
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)
+    feed: LiveFeed = field(default_factory=LiveFeed)
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
-from warmroute.gateway.usage import cached_share
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 
@@ -51,9 +50,3 @@ def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway
     pieces = exchange.pieces
     if pieces > 1 and exchange.is_stream:
         metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (pieces - 1))
-    usage = cached_share(exchange.last_bytes)
-    if usage is not None:
-        # Of a pair, the prompt was looked for in the prefill worker's cache.
-        worker = lease.prefill.worker if isinstance(lease, PairLease) else lease.worker
-        tokens = lease.prompt.tokens
-        metrics.usage_reported(worker.tally, usage[0], usage[1], lease.matched_tokens / tokens if tokens else 0.0)

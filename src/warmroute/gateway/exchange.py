@@ -18,13 +18,15 @@ from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status
 from warmroute.gateway.sse import TAIL_BYTES, error_event
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
-from warmroute.gateway.usage import USAGE_BYTES
 from warmroute.prompts.body import Kind
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.metrics import Metrics
 
 _NO_REQUEST = Request(b"", "other", False, "")
+
+ANSWER_TAIL_BYTES = 4096
+"""How much of the end of an answer may be looked at. Usage is the last thing in it, but for `[DONE]`."""
 
 CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
@@ -58,7 +60,7 @@ class Exchange:
     """When the request was handed to the worker last tried, by `perf_counter`."""
     first_byte_at = 0.0
     pieces = 0
-    """So many reads brought the body of an event stream."""
+    """So many reads brought the body of the answer."""
     own_answer = ""
     """Which of the outcomes it was if the answer, or its end, is the router's own."""
     refusal: GatewayError | None = None
@@ -79,9 +81,8 @@ class Exchange:
     _chunked = False
     _until_close = False
     _event_stream = False
-    _keeps_tail = False
+    _earlier = b""
     _tail = b""
-    _before_tail = b""
 
     def __init__(
         self,
@@ -177,16 +178,17 @@ class Exchange:
         return self._event_stream
 
     @property
-    def last_bytes(self) -> bytes:
-        """What a worker's answer to a chat or completion ended with: at least its last USAGE_BYTES, or the last read
-        and the one before.
-        """
-        return self._before_tail + self._tail
-
-    @property
     def is_answered(self) -> bool:
         """Whether a worker's answer has been passed on, to its end."""
         return self.started and self._connection is None and self._failure is None
+
+    @property
+    def answer_tail(self) -> bytes:
+        """The last bytes of the answer: at most ANSWER_TAIL_BYTES, of the last two pieces in which it came."""
+        tail = self._tail
+        if len(tail) < ANSWER_TAIL_BYTES and self._earlier:
+            tail = self._earlier[-ANSWER_TAIL_BYTES:] + tail
+        return tail[-ANSWER_TAIL_BYTES:]
 
     def raise_failure(self) -> None:
         """Raise what broke an answer that was being passed on, if anything did."""
@@ -202,14 +204,13 @@ class Exchange:
         if body:
             if not self._body_seen:
                 self._first_body_byte()
-            if self._keeps_tail:
-                self.pieces += 1
-                self._before_tail = self._tail
-                size = len(body)
-                if TAIL_BYTES <= size <= USAGE_BYTES:
-                    self._tail = body
-                else:
-                    self._tail = body[-USAGE_BYTES:] if size > TAIL_BYTES else (self._tail + body)[-USAGE_BYTES:]
+            self.pieces += 1
+            # The last two pieces are kept as they are: joining them is for whoever reads the tail.
+            if len(body) >= TAIL_BYTES:
+                self._earlier = self._tail
+                self._tail = body
+            else:
+                self._tail = (self._tail + body)[-ANSWER_TAIL_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
@@ -251,7 +252,6 @@ class Exchange:
         self._drop_request()
         self.status = head.status
         self._event_stream = head.event_stream
-        self._keeps_tail = head.event_stream or self.kind != "other"
         if self.lease is not None:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""

@@ -94,6 +94,11 @@ class RouterCollector(Collector):
             "Blocks that the prefix index forgot for lack of room, counted for each worker that held them.",
             index.evictions,
         )
+        yield CounterMetricFamily(
+            "warmroute_prefix_index_disproved_blocks",
+            "Blocks that the prefix index forgot because answers showed that the engine had evicted them.",
+            index.disproved,
+        )
 
     def _disaggregation(self, workers: Iterable[Worker]) -> Iterator[Metric]:
         metrics = self._sources.metrics

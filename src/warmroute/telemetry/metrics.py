@@ -35,17 +35,17 @@ class Metrics:
         "_requests",
         "added",
         "answered",
-        "cached_tokens",
         "decode_alone",
         "duration",
         "inter_token",
         "loop_lag",
         "matched_tokens",
-        "predicted_tokens",
-        "prediction_error_tokens",
         "prompt_tokens",
         "received",
         "recomputed",
+        "reported_believed_tokens",
+        "reported_cached_tokens",
+        "reported_error_tokens",
         "reported_prompt_tokens",
         "ttft",
     )
@@ -58,9 +58,9 @@ class Metrics:
         self.prompt_tokens = 0
         self.matched_tokens = 0
         self.reported_prompt_tokens = 0
-        self.cached_tokens = 0
-        self.predicted_tokens = 0.0
-        self.prediction_error_tokens = 0.0
+        self.reported_cached_tokens = 0
+        self.reported_believed_tokens = 0
+        self.reported_error_tokens = 0
         self.ttft = Histogram(TTFT_BUCKETS)
         self.inter_token = Histogram(INTER_TOKEN_BUCKETS)
         self.duration = Histogram(DURATION_BUCKETS)
@@ -86,6 +86,15 @@ class Metrics:
         self.prompt_tokens += prompt_tokens
         self.matched_tokens += matched_tokens
 
+    def cache_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, believed_tokens: int) -> None:
+        """Count an answer whose usage told what was cached, beside what was believed; all in the engine's tokens."""
+        self.reported_prompt_tokens += prompt_tokens
+        self.reported_cached_tokens += cached_tokens
+        self.reported_believed_tokens += believed_tokens
+        self.reported_error_tokens += abs(believed_tokens - cached_tokens)
+        tally.reported_prompt_tokens += prompt_tokens
+        tally.reported_cached_tokens += cached_tokens
+
     def first_token(self, seconds: float) -> None:
         """Record one time to first token: from the complete request to the first body byte of the worker's answer."""
         self.ttft.observe(seconds)
@@ -103,19 +112,6 @@ class Metrics:
         self.inter_token.observe(mean)
         tally.streams += 1
         tally.inter_token_seconds += mean
-
-    def usage_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, expected: float) -> None:
-        """The engine told what the prompt was and how much of it was cached; `expected` is the share we had foretold.
-
-        The two counts of the prompt differ (ours may be an estimate), so what is compared are shares of the engine's.
-        """
-        predicted = expected * prompt_tokens
-        self.reported_prompt_tokens += prompt_tokens
-        self.cached_tokens += cached_tokens
-        self.predicted_tokens += predicted
-        self.prediction_error_tokens += abs(predicted - cached_tokens)
-        tally.reported_prompt_tokens += prompt_tokens
-        tally.cached_tokens += cached_tokens
 
     def pd_recomputed(self, prefill_worker: str) -> None:
         """Count a prefill worker's answer that handed nothing over."""

@@ -81,23 +81,23 @@ def _tokens(metrics: Metrics) -> Iterator[Metric]:
         ),
         (
             "reported_prompt_tokens",
-            "Prompt tokens by the engines' own count, of the answers that tell their cached tokens.",
+            "Prompt tokens, by the engines' count, of the answers whose usage told how many of them were cached.",
             metrics.reported_prompt_tokens,
         ),
         (
-            "cached_tokens",
-            "Prompt tokens that the engines report to have found in their caches.",
-            metrics.cached_tokens,
+            "reported_cached_tokens",
+            "Prompt tokens of the same answers that were cached, as the engines say.",
+            metrics.reported_cached_tokens,
         ),
         (
-            "predicted_tokens",
-            "Prompt tokens of the same answers that the router believed to be cached.",
-            metrics.predicted_tokens,
+            "reported_believed_tokens",
+            "Prompt tokens of the same answers that the worker was believed to hold when it was chosen.",
+            metrics.reported_believed_tokens,
         ),
         (
-            "prediction_error_tokens",
-            "Difference between predicted and cached tokens, without its sign, summed over the answers that tell.",
-            metrics.prediction_error_tokens,
+            "reported_error_tokens",
+            "Difference between believed and cached tokens of each of the same answers, without its sign.",
+            metrics.reported_error_tokens,
         ),
     ):
         yield CounterMetricFamily(f"warmroute_{name}", documentation, value)

@@ -90,7 +90,7 @@ def _served(workers: Iterable[Worker]) -> Iterator[Metric]:
             "reported_prompt_tokens",
             "Prompt tokens by the worker's own count, of the answers that tell its cached tokens.",
         ),
-        ("cached_tokens", "Prompt tokens that a worker reports to have found in its cache."),
+        ("reported_cached_tokens", "Prompt tokens that a worker reports to have found in its cache."),
     ):
         yield worker_counter(f"warmroute_worker_{name}", documentation, _sums(tallies, name))
 
