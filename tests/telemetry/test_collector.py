@@ -38,6 +38,7 @@ class Router:
         self.scheduler = Scheduler(policies, index, self.ledger, rng=Random(1), clock=lambda: 0.0)
         self.connections = 0
         self.states: list[WorkerState] = []
+        self.breakers = []
         self.registry: CollectorRegistry = create_registry(
             Sources(
                 self.metrics,
@@ -48,6 +49,7 @@ class Router:
                 lambda: self.connections,
                 worker_states=lambda: self.states,
                 build={"version": "1"},
+                breakers=lambda: self.breakers,
             )
         )
 
@@ -276,3 +278,13 @@ def test_what_has_come_is_what_is_over_and_what_runs():
 
 def test_the_build_is_told():
     assert Router().samples("warmroute_build_info") == {("1",): 1}
+
+
+def test_breakers_show_their_states_and_how_often_they_opened():
+    router = Router()
+    assert router.samples("warmroute_breaker_opened_total") == {("", ""): 0}
+    router.breakers = [("mixed", "a:1", "closed", 0), ("mixed", "b:1", "trying", 1), ("decode", "c:1", "open", 3)]
+    states = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 2, ("prefill", ""): 0}
+    assert router.samples("warmroute_breaker_state") == states
+    opened = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 3}
+    assert router.samples("warmroute_breaker_opened_total") == opened

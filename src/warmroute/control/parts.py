@@ -50,6 +50,7 @@ class ControlParts:
             client_connections=self.client_connections,
             worker_states=self._worker_states,
             build=self.build,
+            breakers=self.fleet.breakers,
         )
 
     def _worker_states(self) -> list[WorkerState]:

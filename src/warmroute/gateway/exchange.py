@@ -128,9 +128,9 @@ class Exchange:
 
     def head_for(self, address: Address, body_size: int) -> bytes:
         """The head of the request for a worker, with a body of that many bytes."""
-        return b"POST %b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
+        return b"POST %b HTTP/1.1\r\n%b%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
             self.target,
-            address.authority,
+            address.lines,
             self.head.forwarded,
             body_size,
             self.request_id,

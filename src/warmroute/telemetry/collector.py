@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
-from warmroute.telemetry.families import counter, histogram
+from warmroute.telemetry.families import counter, histogram, worker_gauge
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_families import request_families
 from warmroute.telemetry.worker_families import WorkerState, worker_families
@@ -24,13 +24,19 @@ _ALONE_REASONS = ("cached", "no_prefill", "other_path")
 """The reasons that are there from the start; dialects have more."""
 
 
+BreakerRow = tuple[Role, str, str, int]
+
+_BREAKER_VALUES = {"closed": 0, "half_open": 1, "trying": 1, "open": 2}
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where the values of a page come from.
 
     `workers` yields every worker that is known; those that only hold leases still are found in the ledger.
-    `policy_name` names the policy of a role. `upstream_connections` and
-    `client_connections` are numbers of open connections. `build` describes the program that runs.
+    `policy_name` names the policy of a role. `upstream_connections` and `client_connections` are numbers of open
+    connections. `build` describes the program that runs. `breakers` yields role, id, state as a word and number of
+    openings of every member of the fleet.
     """
 
     metrics: Metrics
@@ -42,6 +48,7 @@ class Sources:
     client_connections: Callable[[], int] = int
     worker_states: Callable[[], Iterable[WorkerState]] = tuple
     build: Mapping[str, str] = field(default_factory=dict)
+    breakers: Callable[[], Iterable[BreakerRow]] = tuple
 
     def all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -65,6 +72,7 @@ class RouterCollector(Collector):
         yield from self._index()
         yield from self._disaggregation(workers)
         yield from self._process()
+        yield from self._breakers()
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
@@ -123,6 +131,19 @@ class RouterCollector(Collector):
             self._sources.metrics.loop_lag,
         )
         yield InfoMetricFamily("warmroute_build", "What this router is made of.", dict(self._sources.build))
+
+    def _breakers(self) -> Iterator[Metric]:
+        states: dict[tuple[str, str], float] = {}
+        openings = CounterMetricFamily(
+            "warmroute_breaker_opened", "How often a worker's breaker has opened.", labels=("role", "worker")
+        )
+        for role, worker, state, opened in self._sources.breakers():
+            states[role, worker] = _BREAKER_VALUES[state]
+            openings.add_metric((role, worker), opened)
+        if not states:
+            openings.add_metric(("", ""), 0)
+        yield openings
+        yield worker_gauge("warmroute_breaker_state", "0: closed, 1: half open, 2: open (no requests).", states)
 
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
