@@ -1,10 +1,12 @@
-"""Value forms that several options share: lists, worker URLs, other URLs. Each function raises ValueError."""
+"""Value forms that several options share: lists, URLs, keys, networks. Each function raises ValueError."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
+
+from warmroute.access.networks import parse_networks
 
 Value = TypeVar("Value")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -146,6 +148,54 @@ def _origin(text: str) -> str:
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}"
+
+
+def secrets(texts: Iterable[str]) -> tuple[str, ...]:
+    """Keys, each once. ValueError, which shows none, for one that no HTTP header can carry."""
+    keys = tuple(dict.fromkeys(texts))
+    if not all(map(_is_secret, keys)):
+        raise ValueError("holds a key with characters other than printable ASCII without blanks and commas")
+    return keys
+
+
+def worker_keys(texts: Iterable[str]) -> tuple[str, ...]:
+    """`KEY` for all workers, `URL=KEY` for one. The URLs as `worker_url` spells them; ValueError shows no key."""
+    found: dict[str, str] = {}
+    for text in texts:
+        url, key = split_worker_key(text)
+        secrets((key,))
+        if url in found:
+            raise ValueError(f"has two keys for {url or 'all workers'}")
+        found[url] = f"{url}={key}" if url else key
+    return tuple(found.values())
+
+
+def split_worker_key(text: str) -> tuple[str, str]:
+    """URL (empty: all workers) and key of one of `worker_keys`. ValueError for a bad URL."""
+    if not text.lower().startswith(("http://", "https://")):
+        return "", text
+    url, _, key = text.partition("=")
+    try:
+        return worker_url(url), key
+    except ValueError as error:
+        raise ValueError(f"of a worker: its URL {error}") from None
+
+
+def keys_by_url(texts: Iterable[str]) -> dict[str, str]:
+    """What `worker_keys` has read, by URL; the key for all workers by an empty one."""
+    return dict(map(split_worker_key, texts))
+
+
+def networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Names of networks as they are given; ValueError names one that is none."""
+    names = tuple(texts)
+    for name in names:
+        parse_networks(name)
+    return names
+
+
+def _is_secret(text: str) -> bool:
+    return bool(text) and all("!" <= character <= "~" and character != "," for character in text)
 
 
 def _is_number(value: object) -> bool:

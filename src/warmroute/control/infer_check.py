@@ -10,6 +10,7 @@ from random import Random
 import aiohttp
 import msgspec
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.engines.dialect import Dialect, InTurn, Request
 from warmroute.engines.peer import Peer
 from warmroute.fleet.client import REQUEST_ERRORS, EngineClient
@@ -25,8 +26,9 @@ class CannotServe(Exception):  # noqa: N818 - it states a fact about a worker, n
 class InferCheck:
     """Sends the request. Each method returns once it was served, else it raises CannotServe."""
 
-    def __init__(self, http: Callable[[], aiohttp.ClientSession], rng: Random) -> None:
+    def __init__(self, http: Callable[[], aiohttp.ClientSession], rng: Random, keys: WorkerKeys | None = None) -> None:
         self._http = http
+        self._keys = keys
         self._rng = rng
 
     async def alone(self, url: str, models: Collection[str]) -> None:
@@ -52,10 +54,9 @@ class InferCheck:
             raise CannotServe(str(failures[0]))
 
     async def _post(self, url: str, body: bytes) -> bytes:
-        client = EngineClient(self._http(), "", CHECK_TIMEOUT_SECONDS)
-        headers = {"content-type": "application/json"}
+        client = EngineClient(self._http(), "", CHECK_TIMEOUT_SECONDS, self._keys)
         try:
-            status, answer = await client.post(url + _PATH, body, headers, CHECK_TIMEOUT_SECONDS)
+            status, answer = await client.post(url, _PATH, body, CHECK_TIMEOUT_SECONDS)
         except REQUEST_ERRORS as error:
             raise CannotServe(f"{url}: {client.explain(error, CHECK_TIMEOUT_SECONDS)}") from error
         if status != 200:

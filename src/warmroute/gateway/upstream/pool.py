@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, OutOfResources
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
@@ -32,7 +33,7 @@ class WorkerConnections:
         """ValueError when the worker's URL is none."""
         self._pool = pool
         self.worker = worker
-        self.address = Address.of(worker.url)
+        self.address = Address.of(worker.url, pool.keys.authorization(worker.url))
         self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
         self.alone_lines = self.url_line
         """What the client is told if this worker alone answers it."""
@@ -110,8 +111,16 @@ class WorkerConnections:
 class UpstreamPool:
     """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out."""
 
-    def __init__(self, idle_timeout: float, loop: asyncio.AbstractEventLoop, *, own_cors: bool = False) -> None:
+    def __init__(
+        self,
+        idle_timeout: float,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        own_cors: bool = False,
+        keys: WorkerKeys | None = None,
+    ) -> None:
         self.idle_timeout = idle_timeout
+        self.keys = keys or WorkerKeys()
         self.own_cors = own_cors
         self.now = loop.time
         self.loop = loop
