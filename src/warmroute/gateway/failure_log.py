@@ -40,11 +40,11 @@ class FailureLog:
         silence = self._workers.get(worker)
         if silence is None:
             silence = self._workers[worker] = _Silence()
-        self._tell(silence, request_id, f"worker {worker.url}: {reason}")
+        self._tell(silence, request_id, f"worker {worker.url}: {reason}; that engine's log should tell why")
 
     def unserved(self, request_id: bytes, reason: object) -> None:
         """No worker was there to serve this request."""
-        self._tell(self._nobody, request_id, reason)
+        self._tell(self._nobody, request_id, f"{reason}; GET /workers shows what the router knows")
 
     def _tell(self, silence: _Silence, request_id: bytes, what: object) -> None:
         now = self._clock()
