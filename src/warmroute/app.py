@@ -32,12 +32,15 @@ from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
+from warmroute.tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 SHUTDOWN_SECONDS = 30
 FAREWELL_SECONDS = 1.0
+CERTIFICATE_SECONDS = 1.0
+"""How long a renewed certificate may go unnoticed."""
 _REPORTS_POLL_SECONDS = 1.0
 
 
@@ -50,7 +53,9 @@ class Router:
     gateway: Gateway
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
-        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer file."""
+        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
+        file, TlsError for certificates.
+        """
         options = config.scheduler
         roles: dict[Role, str] = {
             "mixed": options.policy,
@@ -75,6 +80,8 @@ class Router:
         )
         self._history = History(self.metrics, self.fleet.workers)
         self._feed = LiveFeed()
+        security = config.security
+        self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._chores: list[asyncio.Task[None]] = []
         self._server: _Server | None = None
@@ -104,6 +111,7 @@ class Router:
             ladder=self._ladder,
             tokenizer=self._tokenizing(),
             rng=self._rng,
+            tls=self.fleet.tls,
         )
         parts = self._control_parts()
         self._server = _Server(self._uvicorn_config(parts))
@@ -121,6 +129,7 @@ class Router:
             ),
             asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
+            asyncio.create_task(self._renew_certificates(), name="certificates"),
         ]
 
     async def stop(self) -> None:
@@ -174,6 +183,7 @@ class Router:
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
+        tls = self._tls
         return uvicorn.Config(
             create_control_app(parts),
             http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
@@ -185,7 +195,17 @@ class Router:
             proxy_headers=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
+
+    async def _renew_certificates(self) -> None:
+        guard = Guard(logger, "the renewal of certificates")
+        while True:
+            await asyncio.sleep(CERTIFICATE_SECONDS)
+            with guard:
+                if self._tls is not None:
+                    self._tls.look()
+                self.fleet.tls.look()
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
