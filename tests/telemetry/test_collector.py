@@ -36,6 +36,7 @@ class Router:
         self.index = index = PrefixIndex(Ladder.default(), index_bytes, 0)
         self.scheduler = Scheduler(policies, index, self.ledger, rng=Random(1), clock=lambda: 0.0)
         self.connections = 0
+        self.breakers = []
         self.registry: CollectorRegistry = create_registry(
             Sources(
                 self.metrics,
@@ -44,6 +45,7 @@ class Router:
                 lambda: self.workers,
                 self.scheduler.policy_name,
                 lambda: self.connections,
+                lambda: self.breakers,
             )
         )
 
@@ -221,3 +223,13 @@ def test_prefill_workers_and_reasons_are_there_from_the_start():
     assert router.samples("warmroute_pd_recomputed_total") == {("p:1",): 1}
     assert router.samples("warmroute_pd_decode_alone_total") == {**reasons, ("several_prompts",): 1}
     assert Router().samples("warmroute_pd_recomputed_total") == {("",): 0}
+
+
+def test_breakers_show_their_states_and_how_often_they_opened():
+    router = Router()
+    assert router.samples("warmroute_breaker_opened_total") == {("", ""): 0}
+    router.breakers = [("mixed", "a:1", "closed", 0), ("mixed", "b:1", "trying", 1), ("decode", "c:1", "open", 3)]
+    states = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 2, ("prefill", ""): 0}
+    assert router.samples("warmroute_breaker_state") == states
+    opened = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 3}
+    assert router.samples("warmroute_breaker_opened_total") == opened

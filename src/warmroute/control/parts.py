@@ -43,4 +43,5 @@ class ControlParts:
             self.fleet.workers,
             self.scheduler.policy_name,
             self.upstream_connections,
+            self.fleet.breakers,
         )

@@ -23,12 +23,18 @@ _ALONE_REASONS = ("cached", "no_prefill", "other_path")
 """The reasons that are there from the start; dialects have more."""
 
 
+BreakerRow = tuple[Role, str, str, int]
+
+_BREAKER_VALUES = {"closed": 0, "half_open": 1, "trying": 1, "open": 2}
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where the values of a page come from.
 
     `workers` yields every worker that is known; those that only hold leases still are found in the ledger.
     `policy_name` names the policy of a role. `upstream_connections` is the number of open connections to workers.
+    `breakers` yields role, id, state as a word and number of openings of every member of the fleet.
     """
 
     metrics: Metrics
@@ -37,6 +43,7 @@ class Sources:
     workers: Callable[[], Iterable[Worker]]
     policy_name: Callable[[Role], str]
     upstream_connections: Callable[[], int]
+    breakers: Callable[[], Iterable[BreakerRow]] = tuple
 
     def all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -60,6 +67,7 @@ class RouterCollector(Collector):
         yield from self._index()
         yield self._time_to_first_token()
         yield from self._disaggregation(workers)
+        yield from self._breakers()
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
@@ -176,6 +184,19 @@ class RouterCollector(Collector):
             "reason",
             dict.fromkeys(_ALONE_REASONS, 0) | metrics.decode_alone,
         )
+
+    def _breakers(self) -> Iterator[Metric]:
+        states: Counter[tuple[str, str]] = Counter()
+        openings = CounterMetricFamily(
+            "warmroute_breaker_opened", "How often a worker's breaker has opened.", labels=("role", "worker")
+        )
+        for role, worker, state, opened in self._sources.breakers():
+            states[role, worker] = _BREAKER_VALUES[state]
+            openings.add_metric((role, worker), opened)
+        if not states:
+            openings.add_metric(("", ""), 0)
+        yield openings
+        yield _per_worker("warmroute_breaker_state", "0: closed, 1: half open, 2: open (no requests).", states)
 
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
