@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import socket
 import time
 from collections.abc import Iterator
@@ -23,13 +24,16 @@ from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.scheduling import scheduler
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role
+from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
+from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
 from warmroute.tls import ServerTls
@@ -130,6 +134,7 @@ class Router:
             asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
             asyncio.create_task(self._renew_certificates(), name="certificates"),
+            asyncio.create_task(watch_loop_lag(self.metrics, time.monotonic), name="event loop lag"),
         ]
 
     async def stop(self) -> None:
@@ -159,6 +164,10 @@ class Router:
         if self._server is not None:
             self._server.abandon()
 
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values. To be called on the event loop, after `start`."""
+        return self._control_parts().metric_sources()
+
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler
         if options.tokenizer_url:
@@ -180,6 +189,8 @@ class Router:
             feed=self._feed,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
+            client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
+            build=build_labels(),
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
@@ -249,6 +260,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture nothing."""
         yield
+
+
+def build_labels() -> dict[str, str]:
+    """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
+        "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
+    }
 
 
 def bind(host: str, port: int) -> socket.socket:
