@@ -21,6 +21,7 @@ class ControlParts:
 
     `upstream_connections` is the gateway's number of open connections. `inference_paths` are the paths that the
     gateway serves: any other method on them is answered 405 here. `feed` carries what live pages show.
+    `is_draining` is true once the router is about to end.
     """
 
     fleet: Fleet
@@ -31,6 +32,7 @@ class ControlParts:
     version: str
     history: History
     upstream_connections: Callable[[], int]
+    is_draining: Callable[[], bool] = lambda: False
     inference_paths: Collection[str] = ()
     feed: LiveFeed = field(default_factory=LiveFeed)
 
