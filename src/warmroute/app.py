@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import time
 from random import Random
 
@@ -21,18 +22,24 @@ from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizin
 from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.scheduling import scheduler
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role
+from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
+from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
+from warmroute.tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
+CERTIFICATE_SECONDS = 1.0
+"""How long a renewed certificate may go unnoticed."""
 _REPORTS_POLL_SECONDS = 1.0
 
 
@@ -45,7 +52,9 @@ class Router:
     gateway: Gateway
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
-        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer file."""
+        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
+        file, TlsError for certificates.
+        """
         options = config.scheduler
         roles: dict[Role, str] = {
             "mixed": options.policy,
@@ -70,6 +79,8 @@ class Router:
         )
         self._history = History(self.metrics, self.fleet.workers)
         self._feed = LiveFeed()
+        security = config.security
+        self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._is_draining = False
         self._chores: list[asyncio.Task[None]] = []
@@ -100,6 +111,7 @@ class Router:
             ladder=self._ladder,
             tokenizer=self._tokenizing(),
             rng=self._rng,
+            tls=self.fleet.tls,
         )
         parts = self._control_parts()
         self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
@@ -117,6 +129,8 @@ class Router:
             ),
             asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
+            asyncio.create_task(self._renew_certificates(), name="certificates"),
+            asyncio.create_task(watch_loop_lag(self.metrics, time.monotonic), name="event loop lag"),
         ]
 
     async def stop(self) -> None:
@@ -158,6 +172,10 @@ class Router:
         if self._server is not None:
             self._server.stop_listening()
 
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values. To be called on the event loop, after `start`."""
+        return self._control_parts().metric_sources()
+
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler
         if options.tokenizer_url:
@@ -180,9 +198,12 @@ class Router:
             is_draining=lambda: self._is_draining,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
+            client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
+            build=build_labels(),
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
+        tls = self._tls
         return uvicorn.Config(
             create_control_app(parts),
             http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
@@ -193,7 +214,17 @@ class Router:
             date_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
+
+    async def _renew_certificates(self) -> None:
+        guard = Guard(logger, "the renewal of certificates")
+        while True:
+            await asyncio.sleep(CERTIFICATE_SECONDS)
+            with guard:
+                if self._tls is not None:
+                    self._tls.look()
+                self.fleet.tls.look()
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
@@ -202,3 +233,13 @@ class Router:
             await asyncio.sleep(interval)
             with guard:
                 self.index.sweep(time.monotonic())
+
+
+def build_labels() -> dict[str, str]:
+    """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
+        "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
+    }

@@ -263,6 +263,18 @@ class SecurityConfig(_Section):
         description="KEY that the router shows to all workers, or URL=KEY for one of them; may be repeated.",
     )
     worker_key_file: str = Field(default="", description="File with such keys, one a line.")
+    tls_cert: str = Field(
+        default="", description="Certificate chain (PEM) to serve clients over TLS; read anew when it changes."
+    )
+    tls_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_ca: str = Field(
+        default="", description="Authorities (PEM) that vouch for workers at https:// URLs; none: the system's."
+    )
+    upstream_cert: str = Field(
+        default="", description="Certificate chain (PEM) to show these workers; read anew when it changes."
+    )
+    upstream_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
 
 
 class Config(_Section):

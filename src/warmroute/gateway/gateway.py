@@ -31,6 +31,7 @@ from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.metrics import Metrics
+from warmroute.tls import ClientTls
 
 
 class Workers(Protocol):
@@ -78,6 +79,7 @@ class Gateway:
         ladder: Ladder,
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -104,6 +106,7 @@ class Gateway:
             self.loop,
             own_cors=bool(config.server.cors_allowed_origins),
             keys=WorkerKeys(keys_by_url(config.security.worker_key)),
+            tls=tls,
         )
         self._origins = config.server.cors_allowed_origins
         self.rng = rng if rng is not None else Random()
