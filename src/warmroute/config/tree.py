@@ -99,6 +99,12 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    drain_delay: float = Field(
+        default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
+    )
+    drain_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds that running requests have after that; the rest is told and ended."
+    )
     cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 

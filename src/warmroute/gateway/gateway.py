@@ -99,6 +99,8 @@ class Gateway:
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
+        self.keeps_clients = self.client_idle_timeout > 0
+        """Whether a client's connection stays open for its next request."""
         self.upstream = UpstreamPool(
             config.server.upstream_idle_timeout,
             self.loop,
