@@ -100,6 +100,12 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    drain_delay: float = Field(
+        default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
+    )
+    drain_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds that running requests have after that; the rest is told and ended."
+    )
     cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 
@@ -270,6 +276,18 @@ class SecurityConfig(_Section):
         description="KEY that the router shows to all workers, or URL=KEY for one of them; may be repeated.",
     )
     worker_key_file: str = Field(default="", description="File with such keys, one a line.")
+    tls_cert: str = Field(
+        default="", description="Certificate chain (PEM) to serve clients over TLS; read anew when it changes."
+    )
+    tls_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_ca: str = Field(
+        default="", description="Authorities (PEM) that vouch for workers at https:// URLs; none: the system's."
+    )
+    upstream_cert: str = Field(
+        default="", description="Certificate chain (PEM) to show these workers; read anew when it changes."
+    )
+    upstream_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
 
 
 class Config(_Section):
