@@ -20,6 +20,7 @@ from warmroute.gateway.errors import (
     UpstreamError,
 )
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.scheduler import NoWorker
@@ -73,6 +74,7 @@ async def serve_from(
             # An error of the worker is passed on, but its cache has learned nothing from it.
             if exchange.status < 400:
                 outcome = Outcome.SERVED
+                learn_from_usage(exchange, lease, gateway)
             elif exchange.status >= 500:
                 gateway.failures.failed(exchange.request_id, lease.worker, f"it answered {exchange.status}")
             return

@@ -63,10 +63,23 @@ class Worker:
 
     `cache_tokens` bounds what the prefix index believes of this worker, in tokens. `departed` is true while it is no
     member of the fleet: a lease that is opened on it all the same (the choice was made among the workers of a moment
-    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it.
+    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it. `suspect` is true while
+    the fleet wants to hear of every attempt on it, good ones too.
     """
 
-    __slots__ = ("__weakref__", "cache_tokens", "candidate", "departed", "id", "load", "report", "role", "tally", "url")
+    __slots__ = (
+        "__weakref__",
+        "cache_tokens",
+        "candidate",
+        "departed",
+        "id",
+        "load",
+        "report",
+        "role",
+        "suspect",
+        "tally",
+        "url",
+    )
 
     def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
         self.id = worker_id
@@ -74,6 +87,7 @@ class Worker:
         self.role: Role = role
         self.cache_tokens = cache_tokens
         self.departed = False
+        self.suspect = False
         self.load = Load()
         self.tally = Tally()
         self.report: EngineReport | None = None
