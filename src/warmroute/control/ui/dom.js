@@ -21,6 +21,13 @@ export function announce(text) {
   say(byId("announcer"), text);
 }
 
+// Shows what went wrong until it is dismissed.
+export function complain(text) {
+  say(byId("trouble-text"), text);
+  byId("trouble").hidden = false;
+  announce(text);
+}
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);

@@ -46,7 +46,7 @@ let flows = "";
 function show(state) {
   if (!last || !byId("lost").hidden) {
     if (last) announce("The router answers again");
-    get("admin/history").then((history) => draw(history.samples), () => {});
+    get("admin/history").then((history) => draw(join(history.samples, samples)), () => {});
   }
   last = state;
   byId("lost").hidden = true;
@@ -75,6 +75,12 @@ function show(state) {
 function draw(all) {
   samples = all.slice(-180);
   charts.forEach((chart) => chart.show(samples, last.time));
+}
+
+// What the stream told while the history was on its way is not in it.
+function join(older, newer) {
+  const until = older.at(-1)?.time ?? 0;
+  return [...older, ...newer.filter((sample) => sample.time > until)];
 }
 
 function showFlows(now) {
@@ -111,6 +117,8 @@ function lost() {
   announce("The router does not answer");
 }
 
+byId("dismiss").addEventListener("click", () => (byId("trouble").hidden = true));
+byId("key-cancel").addEventListener("click", () => byId("key-dialog").close());
 byId("set-key").addEventListener("click", () => askForKey());
 new ResizeObserver(() => last && drawFlow(byId("flow-picture"), last.flows)).observe(byId("flow-picture"));
 follow("admin/events", { state: show, sample: (sample) => draw([...samples, sample]), lost });

@@ -1,12 +1,13 @@
 // The worker cards. A card stays the same element as long as its worker is there, so that focus stays where it is.
 
 import { post } from "./api.js";
-import { announce, byId, element, say } from "./dom.js";
+import { announce, byId, complain, element, say } from "./dom.js";
 import { count, plural, seconds, share } from "./format.js";
 
 const TONES = { healthy: "good", starting: "quiet", paused: "held", draining: "held", unhealthy: "bad", gone: "bad" };
 const FILTERS = { all: () => true, serving: (worker) => worker.can_be_chosen, others: (worker) => !worker.can_be_chosen };
 const FILTER_NAMES = { all: "All", serving: "Serving", others: "Not serving" };
+const MANY = 16;
 const ROLE_NAMES = { mixed: "", prefill: "Prefill", decode: "Decode" };
 
 export class Workers {
@@ -31,6 +32,8 @@ export class Workers {
       input.parentElement.hidden = !number && name !== this.filter && name !== "all";
     }
     for (const worker of workers) this.cards.get(worker.id).root.hidden = !FILTERS[this.filter](worker);
+    byId("groups").toggleAttribute("data-many", workers.length > MANY);
+    say(byId("engines"), [...new Set(workers.map((worker) => worker.dialect).filter(Boolean))].join(", "));
     byId("no-workers").hidden = workers.length > 0;
     byId("filters").hidden = !workers.length;
     this.last = workers;
@@ -79,9 +82,8 @@ export class Workers {
 class Card {
   constructor({ id, role }) {
     this.role = role;
-    this.name = element("h3", { title: id }, id);
     this.state = element("span", { class: "badge" });
-    this.more = element("span", { class: "muted" });
+    this.more = element("span", { class: "note" });
     this.button = element("button", { type: "button" });
     this.bar = element("div", { class: "bar" });
     this.figures = {};
@@ -90,14 +92,15 @@ class Card {
       this.figures[key] = element("dd");
       list.append(element("div", {}, element("dt", {}, label), this.figures[key]));
     }
-    this.root = element("li", { class: "card", "data-worker": id }, this.name, element("div", { class: "what" }, this.state, this.more, this.button), list, this.bar);
+    this.root = element("li", { class: "card", "data-worker": id }, element("h3", { title: id }, id), element("div", { class: "what" }, this.state, this.more, this.button), list, this.bar);
     this.button.addEventListener("click", () => this.turn(id));
   }
 
   show(worker) {
     say(this.state, worker.state);
     this.state.dataset.tone = this.root.dataset.tone = tone(worker);
-    say(this.more, worker.dialect ?? "engine unknown");
+    say(this.more, worker.breaker === "closed" ? "" : `breaker ${worker.breaker.replace("_", " ")}`);
+    this.root.title = `${worker.dialect ?? "unknown engine"}, ${worker.models.join(", ") || "no models told"}`;
     say(this.figures.running, count(worker.running));
     say(this.figures.pending, count(worker.pending_prefill_tokens));
     say(this.figures.hit, share(worker.hit_share));
@@ -116,8 +119,7 @@ class Card {
       await post(`workers/${encodeURIComponent(id)}/${verb}`);
       announce(verb === "drain" ? `${id} gets no new requests` : `${id} gets requests again`);
     } catch (error) {
-      announce(`${id}: ${error.message}`);
-      say(this.more, error.message);
+      complain(`${id}: ${error.message}`);
     } finally {
       this.button.disabled = false;
       this.button.focus();
@@ -126,5 +128,6 @@ class Card {
 }
 
 function tone(worker) {
+  if (worker.breaker !== "closed") return worker.breaker === "open" ? "bad" : "held";
   return TONES[worker.state] ?? "quiet";
 }
