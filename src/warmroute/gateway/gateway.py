@@ -8,10 +8,14 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
+from warmroute.access.keyring import Keyring
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.config.cors import response_headers
 from warmroute.config.tree import Config
+from warmroute.config.values import keys_by_url
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
+from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.failure_log import FailureLog
 from warmroute.gateway.headers import render_headers
@@ -27,6 +31,7 @@ from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.metrics import Metrics
+from warmroute.tls import ClientTls
 
 
 class Workers(Protocol):
@@ -74,6 +79,7 @@ class Gateway:
         ladder: Ladder,
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -86,11 +92,21 @@ class Gateway:
         """The role of the workers whose answers clients get."""
         self.failures = FailureLog(self.loop.time)
         self.pd = Disaggregation(config.scheduler, metrics)
+        keys = Keyring(config.security.api_key)
+        self.doorkeeper = Doorkeeper(keys) if keys else None
+        self.keeps_credentials = bool(keys or config.security.worker_key)
+        """Whether a client's credentials stay here: they are the router's own, or workers get others."""
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
+        self.keeps_clients = self.client_idle_timeout > 0
+        """Whether a client's connection stays open for its next request."""
         self.upstream = UpstreamPool(
-            config.server.upstream_idle_timeout, self.loop, own_cors=bool(config.server.cors_allowed_origins)
+            config.server.upstream_idle_timeout,
+            self.loop,
+            own_cors=bool(config.server.cors_allowed_origins),
+            keys=WorkerKeys(keys_by_url(config.security.worker_key)),
+            tls=tls,
         )
         self._origins = config.server.cors_allowed_origins
         self.rng = rng if rng is not None else Random()

@@ -174,11 +174,13 @@ class ClientProtocol(TurnTaking):
             head.request_id or gateway.new_request_id(),
             kind,
             self.url,
-            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.client_idle_timeout > 0,
+            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.keeps_clients,
             http_1_0=version != "1.1",
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
+        if gateway.doorkeeper is not None:
+            refusal = refusal or gateway.doorkeeper.refusal(head)
         if refusal is None:
             self._reading = exchange
             self._last_request_seen = not exchange.keep_alive

@@ -56,7 +56,7 @@ class TurnTaking(HttpToolsProtocol):
         self._last_request_seen = False  # whatever follows is not answered
         self._dropping_input = False
         self._last_activity = 0.0
-        self._heads = RequestHeads()
+        self._heads = RequestHeads(keeps_credentials=gateway.keeps_credentials)
         self.write_paused = False  # the client reads more slowly than we write
         self._unread_since: float | None = None  # when that began
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import errno
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, OutOfResources
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
 from warmroute.scheduling.worker import Worker
+from warmroute.tls import ClientTls
 
 CONNECT_TIMEOUT_SECONDS = 2.0
 MAX_IDLE_PER_WORKER = 256
@@ -32,7 +34,7 @@ class WorkerConnections:
         """ValueError when the worker's URL is none."""
         self._pool = pool
         self.worker = worker
-        self.address = Address.of(worker.url)
+        self.address = Address.of(worker.url, pool.keys.authorization(worker.url))
         self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
         self.alone_lines = self.url_line
         """What the client is told if this worker alone answers it."""
@@ -78,7 +80,10 @@ class WorkerConnections:
         address, url = self.address, self.worker.url
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, _ = await self._pool.loop.create_connection(lambda: connection, address.host, address.port)
+                tls = self._pool.tls.context if address.secure else None
+                transport, _ = await self._pool.loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=tls
+                )
             keep_alive(transport)
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
@@ -110,8 +115,18 @@ class WorkerConnections:
 class UpstreamPool:
     """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out."""
 
-    def __init__(self, idle_timeout: float, loop: asyncio.AbstractEventLoop, *, own_cors: bool = False) -> None:
+    def __init__(
+        self,
+        idle_timeout: float,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        own_cors: bool = False,
+        keys: WorkerKeys | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
         self.idle_timeout = idle_timeout
+        self.keys = keys or WorkerKeys()
+        self.tls = tls or ClientTls()
         self.own_cors = own_cors
         self.now = loop.time
         self.loop = loop
