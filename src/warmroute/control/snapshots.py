@@ -54,7 +54,7 @@ class Snapshots:
             uptime_seconds=now - self._started,
             mode="splitwise" if self._is_splitwise else "mixed",
             policies=self._policies,
-            can_serve=fleet.can_serve(),
+            can_serve=fleet.can_serve() and not self._parts.is_draining(),
             totals=self._totals(members),
             workers=[self._worker(member, now) for member in members],
             flows=self._flows_at(now),
