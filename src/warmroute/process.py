@@ -15,6 +15,7 @@ from warmroute.event_loop import loop_factory
 from warmroute.fleet.errors import FleetError
 from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.scheduling.errors import SchedulingError
+from warmroute.tls import TlsError
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,9 @@ def raise_file_limit() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:  # macOS tells "unlimited" and grants less.
-            logger.warning("the limit of open files stays at %d: %s", soft, error)
+            logger.warning(
+                "the limit of open files stays at %d: %s; raise it with ulimit -n or LimitNOFILE", soft, error
+            )
             return
     logger.debug("at most %d open files", hard)
 
@@ -50,7 +53,7 @@ async def _serve(config: Config) -> int:
     try:
         router = Router(config)
         await router.start()
-    except (OSError, FleetError, SchedulingError, TokenizerError) as error:
+    except (OSError, FleetError, SchedulingError, TokenizerError, TlsError) as error:
         sys.stderr.write(f"warmroute serve: {_reason(error, config)}\n")
         return _CANNOT_START
     _stop_on_signals(router)
@@ -86,7 +89,7 @@ def _reason(error: Exception, config: Config) -> str:
 
 
 def _stop_on_signals(router: Router) -> None:
-    """The first signal lets running requests end, the second one does not wait for them."""
+    """The first signal lets running requests end after a while of listening, the second one does not wait for them."""
     seen = False
 
     def stop(number: signal.Signals) -> None:
@@ -95,7 +98,9 @@ def _stop_on_signals(router: Router) -> None:
             router.abandon_running()
             return
         seen = True
-        logger.info("%s: no new requests, %d running", number.name, router.ledger.open_leases)
+        delay = router.config.server.drain_delay
+        what = f"no new requests in {delay:g} s" if delay else "no new requests"
+        logger.info("%s: %s, %d running", number.name, what, router.ledger.open_leases)
         router.begin_stop()
 
     loop = asyncio.get_running_loop()

@@ -70,6 +70,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         *checks.tokenizer(config, settings),
         *key_problems,
     ]
+    problems += checks.certificates(config, settings)
     if not implied.problems:
         problems += checks.workers(config)
     for remark in checks.to_serve(config, settings):

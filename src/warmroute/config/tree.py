@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from warmroute.config.log_levels import module_levels
 from warmroute.config.values import (
     comma_list,
     http_url,
@@ -99,6 +100,12 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    drain_delay: float = Field(
+        default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
+    )
+    drain_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds that running requests have after that; the rest is told and ended."
+    )
     cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 
@@ -117,6 +124,18 @@ class LogConfig(_Section):
     ] = Field(default="info", description="Lowest level written.")
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
+    )
+    format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
+        default="auto", description="Form of a line; auto: text on a terminal, else JSON."
+    )
+    levels: Annotated[TextList, AfterValidator(module_levels), FlagName("log-levels")] = Field(
+        default=(), description="module=level, ...: parts with a level of their own, as gateway=debug,fleet=warning."
+    )
+    max_file_mb: Annotated[int, FlagName("log-max-file-mb")] = Field(
+        default=100, ge=0, description="MiB after which a log file is moved to router.log.1; 0: never."
+    )
+    kept_files: Annotated[int, FlagName("log-kept-files")] = Field(
+        default=5, ge=1, description="So many moved log files are kept."
     )
 
 
@@ -257,6 +276,18 @@ class SecurityConfig(_Section):
         description="KEY that the router shows to all workers, or URL=KEY for one of them; may be repeated.",
     )
     worker_key_file: str = Field(default="", description="File with such keys, one a line.")
+    tls_cert: str = Field(
+        default="", description="Certificate chain (PEM) to serve clients over TLS; read anew when it changes."
+    )
+    tls_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_ca: str = Field(
+        default="", description="Authorities (PEM) that vouch for workers at https:// URLs; none: the system's."
+    )
+    upstream_cert: str = Field(
+        default="", description="Certificate chain (PEM) to show these workers; read anew when it changes."
+    )
+    upstream_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
 
 
 class Config(_Section):

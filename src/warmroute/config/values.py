@@ -52,17 +52,13 @@ def not_supported(value: Value) -> Value:
 
 
 def worker_url(text: str) -> str:
-    """The one spelling of a worker's address: `http://host:port`, IPv6 in brackets.
+    """The one spelling of a worker's address: `http://host:port` or `https://host:port`, IPv6 in brackets.
 
-    Accepts `host:port` without a scheme and a trailing slash. `http://host` means port 80.
+    Accepts `host:port` without a scheme, which is http, and a trailing slash. Without a port, 80 or 443 is meant.
     """
     given = text.strip()
     parts = _split(given if "://" in given else f"http://{given}")
-    if parts.scheme == "https":
-        raise ValueError(
-            "uses https, which is not supported; use http://host:port, or put a TLS proxy in front of the worker"
-        )
-    if parts.scheme != "http":
+    if parts.scheme not in _DEFAULT_PORTS:
         raise ValueError("must be http://host:port")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must be http://host:port, without user, query or fragment")
@@ -73,10 +69,10 @@ def worker_url(text: str) -> str:
     if port is None:
         if "://" not in given:
             raise ValueError("needs a port, as in http://host:port")
-        port = 80
+        port = _DEFAULT_PORTS[parts.scheme]
     if port == 0:
         raise ValueError("must have a port from 1 to 65535")
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{parts.scheme}://[{host}]:{port}" if ":" in host else f"{parts.scheme}://{host}:{port}"
 
 
 def worker_urls(texts: Iterable[str]) -> tuple[str, ...]:

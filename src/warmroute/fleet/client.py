@@ -6,6 +6,7 @@ Library exceptions end here: a probe gives a reason, everything else None.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from warmroute.access.worker_keys import WorkerKeys
 from warmroute.engines import Vitals, read_metrics
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.models import ModelObject, read_models
+from warmroute.tls import ClientTls
 
 # A page of metrics is about 50 KB and a list of models less; what an engine sends beyond this is not read.
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -61,10 +63,16 @@ class EngineClient:
     """Asks engines for health, metrics and models, each with its key. `timeout` is in seconds per question."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, health_endpoint: str, timeout: float, keys: WorkerKeys | None = None
+        self,
+        session: aiohttp.ClientSession,
+        health_endpoint: str,
+        timeout: float,
+        keys: WorkerKeys | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self._session = session
         self._keys = keys or WorkerKeys()
+        self._tls = tls or ClientTls()
         self._health_path = "/" + health_endpoint.lstrip("/")
         self._timeout = timeout
 
@@ -95,8 +103,9 @@ class EngineClient:
     async def post(self, worker_url: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         """Send JSON to a worker; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
         headers = {"content-type": "application/json", **self._credentials(worker_url)}
+        url = worker_url + path
         question = self._session.post(
-            worker_url + path, data=body, headers=headers, timeout=NO_TIMER, allow_redirects=False
+            url, data=body, headers=headers, timeout=NO_TIMER, allow_redirects=False, ssl=self._trust(url)
         )
         async with asyncio.timeout(seconds), question as response:
             return response.status, await read_answer(response)
@@ -105,6 +114,8 @@ class EngineClient:
         """A short reason for people, without the object dumps of the library."""
         if isinstance(error, TimeoutError):
             return f"no answer within {seconds:g} s"
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return " ".join(str(error.certificate_error).split())[:200]
         if isinstance(error, aiohttp.ClientConnectorError):
             return error.os_error.strerror or "cannot connect"
         return " ".join(str(error).split())[:200] or type(error).__name__
@@ -118,7 +129,10 @@ class EngineClient:
 
     def _get(self, worker_url: str, url: str) -> aiohttp.client._RequestContextManager:
         headers = self._credentials(worker_url)
-        return self._session.get(url, headers=headers, timeout=NO_TIMER, allow_redirects=False)
+        return self._session.get(url, headers=headers, timeout=NO_TIMER, allow_redirects=False, ssl=self._trust(url))
+
+    def _trust(self, url: str) -> ssl.SSLContext | bool:
+        return self._tls.context if url.startswith("https:") else True
 
     def _credentials(self, worker_url: str) -> Mapping[str, str]:
         authorization = self._keys.authorization(worker_url)

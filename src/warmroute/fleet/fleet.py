@@ -36,6 +36,7 @@ from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.guard import Guard
+from warmroute.tls import ClientTls
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,13 @@ class Fleet(FleetView):
         self._session: aiohttp.ClientSession | None = None
         self.keys = WorkerKeys(keys_by_url(config.security.worker_key))
         """What is shown to workers that ask for a key."""
+        self.tls = ClientTls(
+            config.security.upstream_ca,
+            config.security.upstream_cert,
+            config.security.upstream_key,
+            insecure=config.security.upstream_insecure,
+        )
+        """How workers at https:// URLs are trusted."""
 
     async def start(self) -> None:
         """Begin to probe the static workers. Raises InvalidInstance when one cannot be understood."""
@@ -94,7 +102,7 @@ class Fleet(FleetView):
             check_role(info.role, splitwise=self._config.server.splitwise)
         self._session = open_session()
         self._client = EngineClient(
-            self._session, manager.health_check_endpoint, manager.health_check_timeout_secs, self.keys
+            self._session, manager.health_check_endpoint, manager.health_check_timeout_secs, self.keys, self.tls
         )
         for info in statics.values():
             self._want(info, "static")
@@ -291,7 +299,9 @@ class Fleet(FleetView):
                 returning = self._bring_back(member.info, member.source)
                 self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
         for member in self._roster.expired(self._times.expiry):
-            reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
+            reason = (
+                f"no heartbeat and no passed probe for {self._times.expiry:g} s; an engine that starts registers again"
+            )
             self._remove(member, reason, logging.WARNING)
         self._roster.breakers.tick()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))

@@ -68,9 +68,10 @@ class InstanceInfo:
         return told != replace(earlier, transfer_protocol=())
 
     def completed(self, earlier: InstanceInfo) -> InstanceInfo:
-        """The same, with the ports that were told before and are not now."""
+        """The same, with the scheme, which no engine tells, and the ports that were told before and are not now."""
         return replace(
             self,
+            address=earlier.address,
             connector_port=self.connector_port or earlier.connector_port,
             bootstrap_port=self.bootstrap_port or earlier.bootstrap_port,
         )
@@ -82,7 +83,7 @@ class InstanceInfo:
 
     @property
     def url(self) -> str:
-        """`http://host:port`."""
+        """`http://host:port`, or with https."""
         return self.address.url
 
     @property
@@ -93,7 +94,7 @@ class InstanceInfo:
     @property
     def metrics_url(self) -> str:
         """Where the engine's metrics are."""
-        return f"http://{url_host(self.address.host)}:{self.metrics_port}/metrics"
+        return f"{self.address.scheme}://{url_host(self.address.host)}:{self.metrics_port}/metrics"
 
 
 FIELDS = (

@@ -31,6 +31,7 @@ from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.metrics import Metrics
+from warmroute.tls import ClientTls
 
 
 class Workers(Protocol):
@@ -78,6 +79,7 @@ class Gateway:
         ladder: Ladder,
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -97,11 +99,14 @@ class Gateway:
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
+        self.keeps_clients = self.client_idle_timeout > 0
+        """Whether a client's connection stays open for its next request."""
         self.upstream = UpstreamPool(
             config.server.upstream_idle_timeout,
             self.loop,
             own_cors=bool(config.server.cors_allowed_origins),
             keys=WorkerKeys(keys_by_url(config.security.worker_key)),
+            tls=tls,
         )
         self._origins = config.server.cors_allowed_origins
         self.rng = rng if rng is not None else Random()

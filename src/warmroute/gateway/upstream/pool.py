@@ -15,6 +15,7 @@ from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
 from warmroute.scheduling.worker import Worker
+from warmroute.tls import ClientTls
 
 CONNECT_TIMEOUT_SECONDS = 2.0
 MAX_IDLE_PER_WORKER = 256
@@ -79,7 +80,10 @@ class WorkerConnections:
         address, url = self.address, self.worker.url
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, _ = await self._pool.loop.create_connection(lambda: connection, address.host, address.port)
+                tls = self._pool.tls.context if address.secure else None
+                transport, _ = await self._pool.loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=tls
+                )
             keep_alive(transport)
         except TimeoutError as error:
             raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
@@ -118,9 +122,11 @@ class UpstreamPool:
         *,
         own_cors: bool = False,
         keys: WorkerKeys | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self.idle_timeout = idle_timeout
         self.keys = keys or WorkerKeys()
+        self.tls = tls or ClientTls()
         self.own_cors = own_cors
         self.now = loop.time
         self.loop = loop
