@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import ROLES, Role, Worker
+from warmroute.telemetry.failures import counter_family, failure_families
 from warmroute.telemetry.metrics import TTFT_BUCKETS, Metrics
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class RouterCollector(Collector):
         yield from self._index()
         yield self._time_to_first_token()
         yield from self._disaggregation(workers)
+        yield from failure_families(self._sources.metrics)
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
@@ -144,13 +146,13 @@ class RouterCollector(Collector):
     def _disaggregation(self, workers: Iterable[Worker]) -> Iterator[Metric]:
         metrics = self._sources.metrics
         recomputed = {worker.id: 0 for worker in workers if worker.role == "prefill"} | metrics.recomputed
-        yield _counter(
+        yield counter_family(
             "warmroute_pd_recomputed",
             "Answers of a prefill worker that handed nothing over: the decode worker computed the prompt again.",
             "worker",
             recomputed or {"": 0},
         )
-        yield _counter(
+        yield counter_family(
             "warmroute_pd_decode_alone",
             "Requests that went to a decode worker without a prefill worker, by reason.",
             "reason",
@@ -163,13 +165,6 @@ class RouterCollector(Collector):
             logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
-
-
-def _counter(name: str, documentation: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, documentation, labels=(label,))
-    for value, count in sorted(values.items()):
-        family.add_metric((value,), count)
-    return family
 
 
 def _per_worker(name: str, documentation: str, values: Counter[tuple[str, str]]) -> Metric:
