@@ -15,6 +15,7 @@ import uvicorn
 from warmroute import __version__
 from warmroute.config import Config
 from warmroute.control.app import create_control_app
+from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.fleet.fleet import Fleet
 from warmroute.gateway.gateway import Gateway
@@ -26,8 +27,9 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.guard import Guard
+from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
 
@@ -69,8 +71,11 @@ class Router:
         self.fleet = Fleet(
             config,
             self.scheduler.forget,
+            on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
+        self._history = History(self.metrics, self.fleet.workers)
+        self._feed = LiveFeed()
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._chores: list[asyncio.Task[None]] = []
         self._server: _Server | None = None
@@ -115,6 +120,7 @@ class Router:
                 log_stats(self.metrics, parts.metric_sources().all_workers, self.config.scheduler.stats_interval_secs),
                 name="stats",
             ),
+            asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
         ]
 
@@ -135,7 +141,8 @@ class Router:
             await asyncio.shield(self._serving)
 
     def begin_stop(self) -> None:
-        """Stop listening; `wait` returns once running requests have ended."""
+        """Stop listening; `wait` returns once running requests have ended. Who only watches is not waited for."""
+        self._feed.end()
         if self._server is not None:
             self._server.should_exit = True
 
@@ -161,6 +168,8 @@ class Router:
             metrics=self.metrics,
             config=self.config,
             version=__version__,
+            history=self._history,
+            feed=self._feed,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
         )
@@ -178,6 +187,10 @@ class Router:
             backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
+
+    def _worker_frozen(self, worker: Worker) -> None:
+        if self._server is not None:
+            self.gateway.worker_frozen(worker)
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""

@@ -90,6 +90,9 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
         assert seen["warmroute_ledger_consistent"] == 1
         assert seen['warmroute_leases_open{role="mixed"}'] == 0
         assert seen["warmroute_time_to_first_token_seconds_count"] == 2
+        (tally,) = [worker.tally for worker in router.ledger.workers()]
+        assert (tally.requests, tally.first_tokens) == (4, 2)
+        assert tally.ttft_seconds == pytest.approx(router.metrics.ttft_sum)
 
 
 def _sorted_labels(sample):

@@ -7,6 +7,7 @@ from tests.fleet.rosters import Surroundings, healthy, instance, routable, vital
 
 from warmroute.fleet.roster import DEFAULT_CACHE_TOKENS
 from warmroute.fleet.states import State
+from warmroute.fleet.verdict import Verdict
 
 
 @pytest.fixture
@@ -145,9 +146,10 @@ def test_a_refusal_counts_only_against_the_members_own_record(world):
     member = healthy(roster, role="prefill")
     orphan = member.worker
     roster.heartbeat(member, instance(role="decode"))
-    assert roster.refuse(orphan) is None
+    assert roster.of(orphan) is None
     assert member.routable
-    assert roster.refuse(member.worker) is member
+    assert roster.of(member.worker) is member
+    roster.refuse(member, Verdict.REFUSED, b"1")
     assert (member.state, routable(roster, "decode")) == ("unhealthy", [])
 
 
@@ -224,12 +226,12 @@ def test_the_loss_of_a_worker_is_a_warning_and_its_return_is_not(world, caplog):
     caplog.clear()
     roster.record_probe(member, False, "HTTP 503")
     roster.record_probe(member, True)
-    roster.refuse(member.worker)
+    roster.refuse(member, Verdict.REFUSED, b"1")
     roster.remove(member, "gone", logging.WARNING)
     assert [(record.levelname, record.getMessage().partition(") ")[2]) for record in caplog.records] == [
         ("WARNING", "is unhealthy: HTTP 503"),
         ("INFO", "is healthy"),
-        ("WARNING", "is unhealthy: it refused a request"),
+        ("WARNING", "is unhealthy: it refused a connection"),
         ("WARNING", "is removed: gone"),
     ]
 

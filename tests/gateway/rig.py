@@ -121,7 +121,7 @@ class FakeFleet:
         if verdict is Verdict.REFUSED:
             self.refused.append(worker)
 
-    def attempt_started(self, worker: Worker) -> None:
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
         self.started.append(worker)
 
     def worker_refused(self, worker: Worker) -> None:

@@ -32,6 +32,14 @@ def test_a_lease_takes_what_its_worker_has_to_do(prefills: bool, pending: int):
     assert (ledger.open_leases, ledger.leases_open(role)) == (0, 0)
 
 
+@pytest.mark.parametrize(("prefills", "tokens"), [(True, (100, 30)), (False, (0, 0))])
+def test_the_tally_of_a_worker_counts_prompts_where_they_are_computed(prefills: bool, tokens: tuple[int, int]):
+    ledger, worker = Ledger(), make_worker()
+    lease = ledger.open(worker, Prompt(tokens=100), 30, prefills=prefills)
+    lease.release(Outcome.FAILED)
+    assert (worker.tally.requests, worker.tally.prompt_tokens, worker.tally.matched_tokens) == (1, *tokens)
+
+
 def test_a_lease_gives_back_what_it_took_even_if_the_prompt_changed_since():
     ledger, worker, prompt = Ledger(), make_worker(), Prompt(tokens=100)
     lease = ledger.open(worker, prompt, 30)

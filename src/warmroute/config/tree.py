@@ -171,6 +171,12 @@ class ManagerConfig(_Section):
     )
     health_check_interval_secs: float = Field(default=5.0, gt=0, description="Seconds between two health ticks.")
     health_check_endpoint: str = Field(default="/health", pattern=r"^/\S*$", description="Path that is probed.")
+    breaker_failures: int = Field(
+        default=5, ge=0, description="Failed requests in a row that keep a worker from getting more; 0: never."
+    )
+    breaker_open: float = Field(
+        default=10.0, gt=0, description="Seconds until such a worker is tried with one request."
+    )
     enable_infer_ready_check: bool = Field(
         default=False, description="/ready also sends a one-token request to the workers."
     )

@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from warmroute.config import cors
 from warmroute.control.abort import abort_routes
+from warmroute.control.admin import admin_routes
 from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
 from warmroute.control.errors import install_error_handlers
@@ -44,6 +45,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         metrics_routes(parts),
         models_routes(parts),
         abort_routes(parts),
+        admin_routes(parts),
     ):
         app.include_router(routes)
     if origins := parts.config.server.cors_allowed_origins:

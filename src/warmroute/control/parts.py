@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warmroute.config.tree import Config
+from warmroute.control.live_feed import LiveFeed
 from warmroute.fleet import Fleet
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 
 
@@ -18,7 +20,7 @@ class ControlParts:
     """The rooms of one router that its control endpoints show or steer.
 
     `upstream_connections` is the gateway's number of open connections. `inference_paths` are the paths that the
-    gateway serves: any other method on them is answered 405 here.
+    gateway serves: any other method on them is answered 405 here. `feed` carries what live pages show.
     """
 
     fleet: Fleet
@@ -27,8 +29,10 @@ class ControlParts:
     metrics: Metrics
     config: Config
     version: str
+    history: History
     upstream_connections: Callable[[], int]
     inference_paths: Collection[str] = ()
+    feed: LiveFeed = field(default_factory=LiveFeed)
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""

@@ -25,16 +25,25 @@ _KEEP_ALIVE_SECONDS = 4.0
 # being cancelled, aiohttp 3.14 can turn the cancellation into a timeout, and the loop that was to end goes on.
 NO_TIMER = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
+# An alarm that comes so much too late tells more of this process than of the engine.
+_LATE_SECONDS = 0.25
+
 # ValueError: host names that cannot be encoded, and answers that the parser chokes on.
 REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of one health check, and why it failed."""
+    """The result of one health check, and why it failed.
+
+    `timed_out`: there was no answer in time. `is_void`: the alarm itself came late, for this process was busy or
+    stopped, and an answer may have been there; it says nothing about the worker.
+    """
 
     passed: bool
     reason: str = ""
+    timed_out: bool = False
+    is_void: bool = False
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -57,9 +66,14 @@ class EngineClient:
 
     async def probe(self, url: str) -> Probe:
         """Check health once; only a 200 counts."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
         try:
             async with asyncio.timeout(self._timeout), self._get(url + self._health_path) as response:
                 status = response.status
+        except TimeoutError as error:
+            is_void = clock() - begun > self._timeout + _LATE_SECONDS
+            return Probe(False, self._reason(error), timed_out=True, is_void=is_void)
         except REQUEST_ERRORS as error:
             return Probe(False, self._reason(error))
         return Probe(status == 200, "" if status == 200 else f"HTTP {status}")

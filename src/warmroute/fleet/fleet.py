@@ -18,6 +18,7 @@ from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.background import Background
+from warmroute.fleet.breaker import BreakerRules
 from warmroute.fleet.broadcast import Answer, broadcast
 from warmroute.fleet.client import EngineClient, open_session
 from warmroute.fleet.errors import InvalidInstance, UnknownWorker
@@ -28,6 +29,7 @@ from warmroute.fleet.roster import Roster, RosterRules
 from warmroute.fleet.states import State
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
+from warmroute.fleet.verdict import UNREACHABLE, Verdict
 from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
 from warmroute.scheduling.worker import Role, Worker
@@ -43,6 +45,7 @@ class Fleet(FleetView):
     """All workers, from `start` to `stop`, both in the loop that serves requests.
 
     `scheduler_forget` purges a worker's prefix entries. `poll_interval` is in seconds (default: the tick interval).
+    `on_frozen` hears of workers that take connections and answer nothing, not even probes.
     Methods that take a worker's name accept its id (`host:port`) and its URL, and raise UnknownWorker.
     """
 
@@ -53,6 +56,7 @@ class Fleet(FleetView):
         *,
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[], None] = lambda: None,
+        on_frozen: Callable[[Worker], None] = lambda _: None,
         poll_interval: float | None = None,
         times: FleetTimes | None = None,
     ) -> None:
@@ -66,8 +70,10 @@ class Fleet(FleetView):
             config.scheduler.worker_cache_tokens,
             DIALECTS.get(manager.engine),
             config.server.splitwise,
+            BreakerRules(manager.breaker_failures, manager.breaker_open),
         )
         super().__init__(config, Roster(rules, scheduler_forget, clock, on_change))
+        self._on_frozen = on_frozen
         self._background = Background()
         self._watchers: dict[str, Watcher] = {}
         self._registrations: dict[str, asyncio.Task[None]] = {}
@@ -103,10 +109,32 @@ class Fleet(FleetView):
         return self._session
 
     def worker_refused(self, worker: Worker) -> None:
-        """Nobody answered there: no new requests until a probe passes, and a probe at once."""
-        member = self._roster.refuse(worker)
-        if member is not None and (watcher := self._watchers.get(member.id)):
+        """Nobody answered there: what `judge` says with REFUSED, for a caller that has no request."""
+        self.judge(worker, Verdict.REFUSED, b"")
+
+    def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
+        """Tell how an attempt of a request has ended on a worker; one that is no member (any more) is ignored.
+
+        Of good answers only those of workers that are `suspect` need to be told. After REFUSED and CONNECT_TIMEOUT the
+        worker is unroutable until it passes a probe, which comes at once; the other failures count for its breaker.
+        """
+        member = self._roster.of(worker)
+        if member is None:
+            return
+        if verdict not in UNREACHABLE:
+            self._roster.breakers.judge(member, verdict, request_id)
+            return
+        self._roster.refuse(member, verdict, request_id)
+        if watcher := self._watchers.get(member.id):
             watcher.hint()
+
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
+        """A request is about to be sent to a worker. Only needed for one that is `suspect`: with a breaker that is
+        half open, it leaves the pools until the verdict on this request.
+        """
+        member = self._roster.of(worker)
+        if member is not None:
+            self._roster.breakers.attempt_started(member, request_id)
 
     async def register(self, info: InstanceInfo) -> None:
         """A registration or heartbeat. A known worker is answered at once, a new one after its probes.
@@ -204,7 +232,7 @@ class Fleet(FleetView):
         return member
 
     def _watch(self, member: Member) -> None:
-        watcher = Watcher(member, self._roster, self._client, self._intervals, self._times)
+        watcher = Watcher(member, self._roster, self._client, self._intervals, self._times, self._on_frozen)
         self._watchers[member.id] = watcher
         watcher.start(self._background)
 
@@ -259,6 +287,7 @@ class Fleet(FleetView):
         for member in self._roster.expired(self._times.expiry):
             reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
             self._remove(member, reason, logging.WARNING)
+        self._roster.breakers.tick()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
 
     def _remove(self, member: Member, reason: str, level: int = logging.INFO) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from warmroute.engines import Vitals
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
+from warmroute.fleet.breaker import Breaker, BreakerRules
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.models import ModelObject
@@ -35,6 +36,7 @@ class Member:
     """
 
     __slots__ = (
+        "breaker",
         "dialect",
         "drained",
         "health",
@@ -66,12 +68,14 @@ class Member:
         *,
         dialect: Dialect | None = None,
         needs_dialect: bool = False,
+        breaker: BreakerRules | None = None,
     ) -> None:
         self.info = info
         self.worker = worker
         self.source: Source = source
         self.wanted = source != "registered"
         self.health = health
+        self.breaker = Breaker(breaker or BreakerRules())
         self.dialect = dialect
         self.needs_dialect = needs_dialect
         self.peer: Peer = peer_of(info)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from warmroute.engines import Vitals
@@ -16,6 +16,8 @@ from warmroute.engines.dialect import Dialect
 from warmroute.engines.dialects.fastdeploy import FASTDEPLOY
 from warmroute.engines.peer import Peer
 from warmroute.engines.recognise import recognise
+from warmroute.fleet.breaker import BreakerRules
+from warmroute.fleet.breakers import Breakers
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.member import Member, Source
@@ -23,6 +25,7 @@ from warmroute.fleet.models import ModelObject
 from warmroute.fleet.peers import peer_of
 from warmroute.fleet.pools import Pools
 from warmroute.fleet.states import State
+from warmroute.fleet.verdict import Verdict
 from warmroute.scheduling.worker import Role, Worker
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class RosterRules:
     cache_tokens: int | None = None
     dialect: Dialect | None = None
     in_pairs: bool = False
+    breaker: BreakerRules = field(default_factory=BreakerRules)
 
 
 class Roster:
@@ -61,6 +65,7 @@ class Roster:
         self._forget = forget
         self._clock = clock
         self._on_change = on_change
+        self.breakers = Breakers(self.members, clock, self._changed)
         self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
 
     def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:
@@ -76,6 +81,7 @@ class Roster:
             self._clock(),
             dialect=self._told_dialect(info),
             needs_dialect=self._rules.in_pairs,
+            breaker=self._rules.breaker,
         )
         self.members[member.id] = member
         self._changed(member, f"joins as {source}, {state.value}")
@@ -100,27 +106,29 @@ class Roster:
         before = member.role
         self._retire(member.worker)
         member.worker = self._worker(member.info, role)
+        member.worker.suspect = member.breaker.listens
         self._changed(member, f"is {role} now, it was {before}")
 
-    def record_probe(self, member: Member, passed: bool, reason: str = "") -> None:
+    def record_probe(self, member: Member, passed: bool, reason: str = "", *, timed_out: bool = False) -> None:
         """Count one tick."""
+        health = member.health
         if passed:
             member.last_passed = self._clock()
-        if member.health.record(passed, reason):
+        if health.time_out(reason) if timed_out else health.record(passed, reason):
             if passed:
                 self._changed(member, "is healthy")
             else:
                 self._changed(member, f"is unhealthy: {reason}", logging.WARNING)
-        elif not passed and member.health.state is State.STARTING and not member.was_missed:
+        elif not passed and health.state is State.STARTING and not member.was_missed:
             member.was_missed = True
             logger.warning("worker %s (%s) is waited for: %s", member.url, member.role, reason)
 
-    def refuse(self, worker: Worker) -> Member | None:
-        """The data plane found nobody there. None if the record is not (or no longer) a member's."""
-        member = self.of(worker)
-        if member is not None and member.health.refuse():
+    def refuse(self, member: Member, verdict: Verdict, request_id: bytes) -> None:
+        """The data plane found nobody there."""
+        is_news = member.health.refuse(f"it {verdict.value}")
+        if is_news:
             self._changed(member, f"is unhealthy: {member.health.reason}", logging.WARNING)
-        return member
+        self.breakers.unreachable(member, verdict, request_id, is_news=is_news)
 
     def of(self, worker: Worker) -> Member | None:
         """Whose record this is; None if it is not (or no longer) a member's."""
@@ -135,8 +143,7 @@ class Roster:
         member.worker.report = vitals.report
         member.worker.cache_tokens = self._cache_tokens(vitals)
         if restarted:
-            self._forget(member.worker)
-            logger.info("worker %s (%s) was restarted: its prefixes are forgotten", member.url, member.role)
+            self._restarted(member)
         return restarted
 
     def learn_models(self, member: Member, models: tuple[ModelObject, ...] | None) -> None:
@@ -207,6 +214,11 @@ class Roster:
         self._retire(member.worker)
         self._changed(member, f"is removed: {reason}", level)
 
+    def _restarted(self, member: Member) -> None:
+        self._forget(member.worker)
+        logger.info("worker %s (%s) was restarted: its prefixes are forgotten", member.url, member.role)
+        self.breakers.reset(member)
+
     def _told_dialect(self, info: InstanceInfo) -> Dialect | None:
         return self._rules.dialect or (FASTDEPLOY if info.registers else None)
 
@@ -225,6 +237,7 @@ class Roster:
         earlier = self._departed.get((info.id, role))
         if earlier is not None and earlier.load.running_requests:
             earlier.departed = False
+            earlier.suspect = False
             return earlier
         return Worker(info.id, info.url, role, self._cache_tokens(None))
 

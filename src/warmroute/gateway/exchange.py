@@ -25,6 +25,9 @@ from warmroute.telemetry.metrics import Metrics
 
 _NO_REQUEST = Request(b"", "other", False, "")
 
+ANSWER_TAIL_BYTES = 4096
+"""How much of the end of an answer may be looked at. Usage is the last thing in it, but for `[DONE]`."""
+
 CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
 
@@ -80,6 +83,7 @@ class Exchange:
     _chunked = False
     _until_close = False
     _event_stream = False
+    _earlier = b""
     _tail = b""
 
     def __init__(
@@ -179,6 +183,14 @@ class Exchange:
         """Whether a worker's answer has been passed on, to its end."""
         return self.started and self._connection is None and self._failure is None
 
+    @property
+    def answer_tail(self) -> bytes:
+        """The last bytes of the answer: at most ANSWER_TAIL_BYTES, of the last two pieces in which it came."""
+        tail = self._tail
+        if len(tail) < ANSWER_TAIL_BYTES and self._earlier:
+            tail = self._earlier[-ANSWER_TAIL_BYTES:] + tail
+        return tail[-ANSWER_TAIL_BYTES:]
+
     def raise_failure(self) -> None:
         """Raise what broke an answer that was being passed on, if anything did."""
         failure, self._failure = self._failure, None
@@ -205,12 +217,15 @@ class Exchange:
                 self._head = head
                 return
             out = self._begin(head)
-            if body and head.status < 400 and self.lease is not None:
-                self.lease.first_token()
-                self._metrics.first_token(self._loop.time() - self.complete_at)
+            if body:
+                self._first_body_byte()
         if body:
-            if self._event_stream:
-                self._tail = body if len(body) >= TAIL_BYTES else (self._tail + body)[-TAIL_BYTES:]
+            # The last two pieces are kept as they are: joining them is for whoever reads the tail.
+            if len(body) >= TAIL_BYTES:
+                self._earlier = self._tail
+                self._tail = body
+            else:
+                self._tail = (self._tail + body)[-ANSWER_TAIL_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
@@ -260,6 +275,15 @@ class Exchange:
         """Let the coroutine go on that waits for what becomes of this exchange."""
         if self.task is not None:
             self.task.resume()
+
+    def _first_body_byte(self) -> None:
+        if self.status < 400 and self.lease is not None:
+            self.lease.first_token()
+            seconds = self._loop.time() - self.complete_at
+            self._metrics.first_token(seconds)
+            tally = self.lease.worker.tally
+            tally.first_tokens += 1
+            tally.ttft_seconds += seconds
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""

@@ -47,7 +47,7 @@ class Workers(Protocol):
     def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
         """How an attempt has ended on a worker. A good one need not be told unless the worker is `suspect`."""
 
-    def attempt_started(self, worker: Worker) -> None:
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
         """An attempt begins on a worker that is `suspect`; its verdict follows."""
 
     def pairs(self, model: str | None) -> PairPool:

@@ -22,6 +22,7 @@ from warmroute.gateway.errors import (
 )
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.held import REPLACED_STATUSES
+from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.scheduler import NoWorker
@@ -67,7 +68,7 @@ async def serve_from(
             gateway.metrics.failed_over(attempts.reason)
         worker = lease.worker
         if worker.suspect:
-            gateway.fleet.attempt_started(worker)
+            gateway.fleet.attempt_started(worker, exchange.request_id)
         exchange.lease = lease
         outcome = Outcome.FAILED
         failure: Failure | None
@@ -77,6 +78,7 @@ async def serve_from(
             # An error of the worker is passed on, but its cache has learned nothing from it.
             if failure is None and exchange.status < 400:
                 outcome = Outcome.SERVED
+                learn_from_usage(exchange, lease, gateway)
         except UpstreamError as error:
             failure = error
         except BaseException as error:

@@ -18,7 +18,7 @@ _DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][\r\n]*$")
 
 def is_done(tail: bytes) -> bool:
     """Whether a stream of the OpenAI API that ends in `tail` says that it is complete."""
-    return _DONE.search(tail) is not None
+    return _DONE.search(tail[-TAIL_BYTES:]) is not None
 
 
 def is_mid_event(tail: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from enum import Enum, auto
+from math import inf
 from typing import TYPE_CHECKING
 
 from warmroute.prompts.prompt import Prompt
@@ -40,6 +41,7 @@ class Lease:
         "_entry",
         "_index",
         "_ledger",
+        "last_used",
         "matched_tokens",
         "opened_at",
         "policy",
@@ -69,6 +71,8 @@ class Lease:
         self.matched_tokens = matched_tokens
         self.uncached_tokens = prompt.tokens - matched_tokens
         self.policy = policy
+        self.last_used = inf
+        """When the deepest of the matched tokens had last been used; -inf if no answer has confirmed them."""
         self.opened_at = opened_at
         """The stack that opened the lease, if the ledger keeps that."""
 

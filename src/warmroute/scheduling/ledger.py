@@ -99,6 +99,11 @@ class Ledger:
         serial = next(self._serials)
         entry = self._entries[serial] = Entry(serial, worker, prefill_tokens, prompt.tokens)
         self._open_by_role[entry.role] += 1
+        tally = worker.tally
+        tally.requests += 1
+        if prefills:
+            tally.prompt_tokens += prompt.tokens
+            tally.matched_tokens += matched_tokens
         if not worker.departed:
             self._workers[worker] = None
         lease = Lease(self, entry, prompt, matched_tokens, policy, index)

@@ -112,7 +112,7 @@ class Scheduler:
         index = self.index if prompt.fingerprint and not worker.departed else None
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
         if index is not None:
-            index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
+            lease.last_used = index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
         return lease
 
     def _nearer(

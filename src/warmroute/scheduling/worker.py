@@ -31,6 +31,24 @@ class Load:
         )
 
 
+class Tally:
+    """What one worker was given and how fast it answered, since it joined. Sums only: whoever wants a rate or a mean of
+    a while compares two readings.
+
+    The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
+    good answers with the `ttft_seconds` they took from the complete request on.
+    """
+
+    __slots__ = ("first_tokens", "matched_tokens", "prompt_tokens", "requests", "ttft_seconds")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.prompt_tokens = 0
+        self.matched_tokens = 0
+        self.first_tokens = 0
+        self.ttft_seconds = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class EngineReport:
     """What an engine's own metrics said at the last poll. The poller drops a report that is too old."""
@@ -45,10 +63,23 @@ class Worker:
 
     `cache_tokens` bounds what the prefix index believes of this worker, in tokens. `departed` is true while it is no
     member of the fleet: a lease that is opened on it all the same (the choice was made among the workers of a moment
-    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it.
+    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it. `suspect` is true while
+    the fleet wants to hear of every attempt on it, good ones too.
     """
 
-    __slots__ = ("__weakref__", "cache_tokens", "candidate", "departed", "id", "load", "report", "role", "url")
+    __slots__ = (
+        "__weakref__",
+        "cache_tokens",
+        "candidate",
+        "departed",
+        "id",
+        "load",
+        "report",
+        "role",
+        "suspect",
+        "tally",
+        "url",
+    )
 
     def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
         self.id = worker_id
@@ -56,7 +87,9 @@ class Worker:
         self.role: Role = role
         self.cache_tokens = cache_tokens
         self.departed = False
+        self.suspect = False
         self.load = Load()
+        self.tally = Tally()
         self.report: EngineReport | None = None
         self.candidate = Candidate(self)
 

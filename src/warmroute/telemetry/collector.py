@@ -121,6 +121,21 @@ class RouterCollector(Collector):
             "Prompt tokens that the chosen worker was believed to hold already.",
             metrics.matched_tokens,
         )
+        yield CounterMetricFamily(
+            "warmroute_reported_prompt_tokens",
+            "Prompt tokens of the answers whose usage told how many of them were cached.",
+            metrics.reported_prompt_tokens,
+        )
+        yield CounterMetricFamily(
+            "warmroute_reported_cached_tokens",
+            "Those of them that were cached, as the engines say.",
+            metrics.reported_cached_tokens,
+        )
+        yield CounterMetricFamily(
+            "warmroute_reported_believed_tokens",
+            "Those of them that the worker was believed to hold when it was chosen.",
+            metrics.reported_believed_tokens,
+        )
 
     def _index(self) -> Iterator[Metric]:
         index = self._sources.index
@@ -131,6 +146,11 @@ class RouterCollector(Collector):
             "warmroute_prefix_index_evicted_blocks",
             "Blocks that the prefix index forgot for lack of room, counted for each worker that held them.",
             index.evictions,
+        )
+        yield CounterMetricFamily(
+            "warmroute_prefix_index_disproved_blocks",
+            "Blocks that the prefix index forgot because answers showed that the engine had evicted them.",
+            index.disproved,
         )
 
     def _time_to_first_token(self) -> Metric:

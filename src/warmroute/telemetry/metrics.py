@@ -28,6 +28,9 @@ class Metrics:
         "matched_tokens",
         "prompt_tokens",
         "recomputed",
+        "reported_believed_tokens",
+        "reported_cached_tokens",
+        "reported_prompt_tokens",
         "retries_denied",
         "ttft_counts",
         "ttft_sum",
@@ -37,6 +40,9 @@ class Metrics:
         self._requests: dict[RequestKey, int] = {}
         self.prompt_tokens = 0
         self.matched_tokens = 0
+        self.reported_prompt_tokens = 0
+        self.reported_cached_tokens = 0
+        self.reported_believed_tokens = 0
         self.ttft_counts = [0] * (len(TTFT_BUCKETS) + 1)
         self.ttft_sum = 0.0
         self.recomputed: Counter[str] = Counter()
@@ -64,6 +70,12 @@ class Metrics:
         """Count an answered prompt: its tokens, and how many of them the chosen worker was believed to hold."""
         self.prompt_tokens += prompt_tokens
         self.matched_tokens += matched_tokens
+
+    def cache_reported(self, prompt_tokens: int, cached_tokens: int, believed_tokens: int) -> None:
+        """Count an answer whose usage told what was cached, beside what was believed; all in the engine's tokens."""
+        self.reported_prompt_tokens += prompt_tokens
+        self.reported_cached_tokens += cached_tokens
+        self.reported_believed_tokens += believed_tokens
 
     def first_token(self, seconds: float) -> None:
         """Record one time to first token: from the complete request to the first body byte of the worker's answer."""

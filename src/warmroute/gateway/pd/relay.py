@@ -86,7 +86,7 @@ async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_
     workers = (pair.prefill.worker, pair.decode.worker)
     for worker in workers:
         if worker.suspect:
-            gateway.fleet.attempt_started(worker)
+            gateway.fleet.attempt_started(worker, exchange.request_id)
     run = PairRun(exchange, pair, gateway)
     outcome = Outcome.FAILED
     try:
