@@ -25,6 +25,7 @@ lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m warmroute.config.reference --check docs/reference/settings.md
+	$(BIN)/python -m warmroute.metrics_reference --check docs/metrics.md
 
 format: $(VENV)/.dev-installed ## fix what ruff can fix
 	$(BIN)/ruff check --fix
@@ -32,6 +33,7 @@ format: $(VENV)/.dev-installed ## fix what ruff can fix
 
 docs: $(VENV)/.dev-installed ## write the generated reference pages
 	$(BIN)/python -m warmroute.config.reference docs/reference/settings.md
+	$(BIN)/python -m warmroute.metrics_reference docs/metrics.md
 
 bench: $(VENV)/.dev-installed ## CPU per request beside sglang-router, memory, selection time
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import socket
 import time
 from collections.abc import Iterator
@@ -23,21 +24,27 @@ from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.scheduling import scheduler
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
+from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
+from warmroute.tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 SHUTDOWN_SECONDS = 30
 FAREWELL_SECONDS = 1.0
+CERTIFICATE_SECONDS = 1.0
+"""How long a renewed certificate may go unnoticed."""
 _REPORTS_POLL_SECONDS = 1.0
 
 
@@ -50,7 +57,9 @@ class Router:
     gateway: Gateway
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
-        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer file."""
+        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
+        file, TlsError for certificates.
+        """
         options = config.scheduler
         roles: dict[Role, str] = {
             "mixed": options.policy,
@@ -76,6 +85,8 @@ class Router:
         )
         self._history = History(self.metrics, self.fleet.workers)
         self._feed = LiveFeed()
+        security = config.security
+        self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._chores: list[asyncio.Task[None]] = []
         self._server: _Server | None = None
@@ -105,6 +116,7 @@ class Router:
             ladder=self._ladder,
             tokenizer=self._tokenizing(),
             rng=self._rng,
+            tls=self.fleet.tls,
         )
         parts = self._control_parts()
         self._server = _Server(self._uvicorn_config(parts))
@@ -122,6 +134,8 @@ class Router:
             ),
             asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
+            asyncio.create_task(self._renew_certificates(), name="certificates"),
+            asyncio.create_task(watch_loop_lag(self.metrics, time.monotonic), name="event loop lag"),
         ]
 
     async def stop(self) -> None:
@@ -151,6 +165,10 @@ class Router:
         if self._server is not None:
             self._server.abandon()
 
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values. To be called on the event loop, after `start`."""
+        return self._control_parts().metric_sources()
+
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler
         if options.tokenizer_url:
@@ -172,9 +190,12 @@ class Router:
             feed=self._feed,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
+            client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
+            build=build_labels(),
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
+        tls = self._tls
         return uvicorn.Config(
             create_control_app(parts),
             http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
@@ -186,11 +207,21 @@ class Router:
             proxy_headers=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
 
     def _worker_frozen(self, worker: Worker) -> None:
         if self._server is not None:
             self.gateway.worker_frozen(worker)
+
+    async def _renew_certificates(self) -> None:
+        guard = Guard(logger, "the renewal of certificates")
+        while True:
+            await asyncio.sleep(CERTIFICATE_SECONDS)
+            with guard:
+                if self._tls is not None:
+                    self._tls.look()
+                self.fleet.tls.look()
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
@@ -234,6 +265,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture nothing."""
         yield
+
+
+def build_labels() -> dict[str, str]:
+    """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
+        "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
+    }
 
 
 def bind(host: str, port: int) -> socket.socket:

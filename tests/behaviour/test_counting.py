@@ -68,8 +68,9 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
     async with router_over(lone_worker) as router:
         worker_id = f"127.0.0.1:{lone_worker.port}"
 
-        def count(status, worker=worker_id):
-            return f'warmroute_requests_total{{policy="cache_aware",role="mixed",status="{status}",worker="{worker}"}}'
+        def count(status, outcome, worker=worker_id):
+            labels = f'outcome="{outcome}",policy="cache_aware",role="mixed",status="{status}",worker="{worker}"'
+            return f"warmroute_requests_total{{{labels}}}"
 
         for status in (b"200 OK", b"200 OK", b"429 Too Many Requests"):
             lone_worker.script = answering(response(b"{}", status))
@@ -83,16 +84,19 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
             await eventually(hanging.given_up.is_set, "the connection to the worker is closed")
         await assert_nothing_held(router)
         seen = {_sorted_labels(name): value for name, value in (await samples(router)).items()}
-        assert seen[count(200)] == 2
-        assert seen[count(429)] == 1
-        assert seen[count(400, "")] == 1
-        assert seen[count(499)] == 1
+        assert seen[count(200, "served")] == 2
+        assert seen[count(429, "error")] == 1
+        assert seen[count(400, "refused", "")] == 1
+        assert seen[count(499, "aborted")] == 1
+        assert seen["warmroute_requests_received_total"] == seen["warmroute_requests_answered_total"] == 5
+        assert seen["warmroute_requests_running"] == 0
+        assert seen["warmroute_request_duration_seconds_count"] == seen["warmroute_router_added_seconds_count"] == 2
         assert seen["warmroute_ledger_consistent"] == 1
         assert seen['warmroute_leases_open{role="mixed"}'] == 0
         assert seen["warmroute_time_to_first_token_seconds_count"] == 2
         (tally,) = [worker.tally for worker in router.ledger.workers()]
         assert (tally.requests, tally.first_tokens) == (4, 2)
-        assert tally.ttft_seconds == pytest.approx(router.metrics.ttft_sum)
+        assert tally.ttft_seconds == pytest.approx(router.metrics.ttft.sum)
 
 
 def _sorted_labels(sample):

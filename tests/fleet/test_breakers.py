@@ -1,9 +1,11 @@
 import logging
+from dataclasses import replace
 
 import pytest
 from tests.fleet.rosters import Surroundings, healthy, instance, routable, vitals
 
 from warmroute.fleet.breaker import BreakerState
+from warmroute.fleet.states import State
 from warmroute.fleet.verdict import Verdict
 
 
@@ -113,6 +115,37 @@ def test_a_restart_closes_it(world):
     roster.learn_vitals(member, vitals(started_at=2.0))
     assert routable(roster) == ["a:1", "b:1"]
     assert world.forgotten == [member.worker]
+
+
+@pytest.mark.parametrize("news", [{"incarnation": "2"}, {"connector_port": 9}, {"device_ids": ("1",)}])
+@pytest.mark.parametrize("source", ["registered", "static"])
+def test_a_registration_that_shows_another_process_closes_it(world, news, source):
+    roster = world.roster()
+    told = replace(instance(), registers=True, incarnation="1", connector_port=8)
+    member, _ = roster.add(told, source, State.HEALTHY), healthy(roster, "b:1")
+    fail(roster, member)
+    roster.heartbeat(member, replace(told, is_paused=True))
+    roster.heartbeat(member, told)
+    assert (routable(roster), world.forgotten) == (["b:1"], [])
+    roster.heartbeat(member, replace(told, **news))
+    assert (routable(roster), world.forgotten) == (["a:1", "b:1"], [member.worker])
+
+
+def test_the_first_registration_of_a_static_worker_is_no_restart(world):
+    roster = world.roster()
+    member, _ = roster.add(instance(), "static", State.HEALTHY), healthy(roster, "b:1")
+    fail(roster, member)
+    roster.heartbeat(member, replace(instance(), registers=True, connector_port=8, incarnation="1"))
+    assert (routable(roster), world.forgotten) == (["b:1"], [])
+
+
+def test_other_weights_make_the_prefixes_worthless_and_leave_the_breaker(world):
+    roster = world.roster()
+    told = replace(instance(), registers=True, version="1")
+    member, _ = roster.add(told, "registered", State.HEALTHY), healthy(roster, "b:1")
+    fail(roster, member)
+    roster.heartbeat(member, replace(told, version="2"))
+    assert (routable(roster), world.forgotten) == (["b:1"], [member.worker])
 
 
 def test_a_worker_that_changes_its_role_stays_a_suspect(world):

@@ -273,8 +273,8 @@ async def test_an_operator_adds_a_worker(make_engine, make_fleet):
     assert fleet.can_serve()
     with pytest.raises(InvalidInstance, match="only MIXED"):
         fleet.add_worker(engine.url, "decode")
-    with pytest.raises(InvalidInstance, match="https"):
-        fleet.add_worker("https://a:1")
+    with pytest.raises(InvalidInstance, match="must be http"):
+        fleet.add_worker("ftp://a:1")
 
 
 async def test_every_member_is_probed_on_request(make_engine, make_fleet):

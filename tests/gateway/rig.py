@@ -249,7 +249,7 @@ class Rig:
     def statuses(self) -> dict[int, int]:
         """How many requests ended with which status, as counted."""
         counts: dict[int, int] = {}
-        for (_, _, _, status), count in self.metrics.requests.items():
+        for (_, _, _, status, _), count in self.metrics.requests.items():
             counts[status] = counts.get(status, 0) + count
         return counts
 

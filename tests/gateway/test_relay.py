@@ -108,7 +108,7 @@ async def test_a_worker_that_refuses_is_replaced_and_reported():
         assert b"X-Router-Worker-URL: %b\r\n" % worker.url.encode() in head
         assert rig.fleet.refused == [rig.fleet.workers[0]]
         await rig.settled()
-        assert [(role, id, status) for _, role, id, status in rig.metrics.requests] == [("mixed", worker.id, 200)]
+        assert [(role, id, status) for _, role, id, status, _ in rig.metrics.requests] == [("mixed", worker.id, 200)]
 
 
 async def test_a_router_without_descriptors_blames_no_worker():
@@ -273,7 +273,7 @@ async def test_an_error_of_the_worker_is_passed_on_and_not_learned():
         assert got == b"no"
         await rig.settled()
         assert rig.gateway.scheduler.index.tokens(worker) == 0
-        assert rig.metrics.ttft_sum == 0
+        assert rig.metrics.ttft.sum == 0
 
 
 async def test_a_served_prompt_is_learned():
@@ -285,7 +285,7 @@ async def test_a_served_prompt_is_learned():
         await rig.settled()
         assert rig.gateway.scheduler.index.tokens(worker) > 400
         assert 0 < rig.metrics.matched_tokens < rig.metrics.prompt_tokens
-        assert sum(rig.metrics.ttft_counts) == 2
+        assert sum(rig.metrics.ttft.counts) == 2
 
 
 @pytest.mark.parametrize("reset", [False, True])

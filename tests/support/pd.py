@@ -98,7 +98,7 @@ class Pairs:
     def statuses(self) -> Counter[tuple[str, int]]:
         """How many requests ended with which status, by role, as counted."""
         counts: Counter[tuple[str, int]] = Counter()
-        for (_, role, _, status), count in self.router.metrics.requests.items():
+        for (_, role, _, status, _), count in self.router.metrics.requests.items():
             counts[role, status] += count
         return counts
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -170,6 +171,7 @@ class ScriptedWorker:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
+        self.tls: ssl.SSLContext | None = None  # to be set before it listens
 
     def forget(self) -> None:
         """Behave as if new; what other tests did is forgotten, open connections stay."""
@@ -179,7 +181,7 @@ class ScriptedWorker:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -193,7 +195,7 @@ class ScriptedWorker:
 
     async def listen(self) -> None:
         """Listen, on the same port as before if there was one."""
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=2**20)
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=2**20, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop_listening(self) -> None:

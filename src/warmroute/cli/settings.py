@@ -12,6 +12,7 @@ from warmroute.config.implied import implications
 from warmroute.config.load import ConfigError, load
 from warmroute.config.options import CONFIG_PATH, Option, all_options, sections
 from warmroute.config.reference import default_text
+from warmroute.config.secrets import read_key_files
 from warmroute.config.sources import Setting, config_path_variable
 from warmroute.config.tree import Config
 
@@ -60,9 +61,16 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
     loaded = load(environ, {**flags, CONFIG_PATH: args.config_path}, args.unknown_arguments)
     implied = implications(loaded)
     settings = implied.settings
-    config = checks.find_files(implied.config, loaded.config_path)
+    config, key_problems = read_key_files(checks.find_files(implied.config, loaded.config_path), settings)
     found = checks.policies(config, settings)
-    problems = [*loaded.problems, *implied.problems, *found.problems, *checks.tokenizer(config, settings)]
+    problems = [
+        *loaded.problems,
+        *implied.problems,
+        *found.problems,
+        *checks.tokenizer(config, settings),
+        *key_problems,
+    ]
+    problems += checks.certificates(config, settings)
     if not implied.problems:
         problems += checks.workers(config)
     for remark in checks.to_serve(config, settings):

@@ -15,10 +15,13 @@ from warmroute.config.values import (
     comma_list,
     http_url,
     lower_case,
+    networks,
     not_supported,
     numbered_urls,
     origins,
+    secrets,
     with_numbers,
+    worker_keys,
     worker_urls,
 )
 
@@ -44,8 +47,14 @@ class FileDefault:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The option's value is shown nowhere: not by `warmroute check`, not in messages, not in logs."""
+
+
 TextList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(origins)]
+Secrets = Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(secrets), Secret()]
 NumberedUrls = Annotated[tuple[str, ...], BeforeValidator(with_numbers), AfterValidator(numbered_urls)]
 
 
@@ -250,6 +259,45 @@ class SchedulerConfig(_Section):
     stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
 
 
+class SecurityConfig(_Section):
+    """Who may ask for what, and how the router shows who it is. Keys are better given in files or variables: flags can
+    be read in the list of processes.
+    """
+
+    api_key: Secrets = Field(
+        default=(), repr=False, description="Key that inference requests must bring; may be repeated."
+    )
+    api_key_file: str = Field(default="", description="File with such keys, one a line.")
+    admin_key: Secrets = Field(
+        default=(),
+        repr=False,
+        description="Key for control endpoints that change something; without one, only loopback may call them.",
+    )
+    admin_key_file: str = Field(default="", description="File with such keys, one a line.")
+    allow_registration_from: Annotated[TextList, AfterValidator(networks)] = Field(
+        default=("loopback", "private"),
+        description="CIDR blocks (or loopback, private, none) from which engines may register without an admin key.",
+    )
+    worker_key: Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(worker_keys), Secret()] = Field(
+        default=(),
+        repr=False,
+        description="KEY that the router shows to all workers, or URL=KEY for one of them; may be repeated.",
+    )
+    worker_key_file: str = Field(default="", description="File with such keys, one a line.")
+    tls_cert: str = Field(
+        default="", description="Certificate chain (PEM) to serve clients over TLS; read anew when it changes."
+    )
+    tls_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_ca: str = Field(
+        default="", description="Authorities (PEM) that vouch for workers at https:// URLs; none: the system's."
+    )
+    upstream_cert: str = Field(
+        default="", description="Certificate chain (PEM) to show these workers; read anew when it changes."
+    )
+    upstream_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
+
+
 class Config(_Section):
     """Everything that can be configured."""
 
@@ -258,3 +306,4 @@ class Config(_Section):
     log: LogConfig = Field(default_factory=LogConfig)
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
     scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig)
+    security: SecurityConfig = Field(default_factory=SecurityConfig)

@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from warmroute.config import cors
 from warmroute.control.abort import abort_routes
+from warmroute.control.access import AccessGuard, AccessRules
 from warmroute.control.admin import admin_routes
 from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
@@ -48,6 +49,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         admin_routes(parts),
     ):
         app.include_router(routes)
+    app.add_middleware(AccessGuard, rules=AccessRules(parts.config))
     if origins := parts.config.server.cors_allowed_origins:
         app.add_middleware(
             CORSMiddleware,

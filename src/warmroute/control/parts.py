@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from warmroute.config.tree import Config
@@ -13,14 +13,16 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.worker_families import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
 class ControlParts:
     """The rooms of one router that its control endpoints show or steer.
 
-    `upstream_connections` is the gateway's number of open connections. `inference_paths` are the paths that the
-    gateway serves: any other method on them is answered 405 here. `feed` carries what live pages show.
+    `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
+    describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
+    is answered 405 here. `feed` carries what live pages show.
     """
 
     fleet: Fleet
@@ -32,6 +34,8 @@ class ControlParts:
     history: History
     upstream_connections: Callable[[], int]
     inference_paths: Collection[str] = ()
+    client_connections: Callable[[], int] = int
+    build: Mapping[str, str] = field(default_factory=dict)
     feed: LiveFeed = field(default_factory=LiveFeed)
 
     def metric_sources(self) -> Sources:
@@ -43,4 +47,11 @@ class ControlParts:
             self.fleet.workers,
             self.scheduler.policy_name,
             self.upstream_connections,
+            client_connections=self.client_connections,
+            worker_states=self._worker_states,
+            build=self.build,
+            breakers=self.fleet.breakers,
         )
+
+    def _worker_states(self) -> list[WorkerState]:
+        return [WorkerState(member.role, member.id, member.state, member.routable) for member in self.fleet.members]

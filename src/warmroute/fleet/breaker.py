@@ -68,10 +68,11 @@ class BreakerRules:
 class Breaker:
     """Its methods return whether the state changed.
 
-    `since` is when it last did, `opened_at` when it last tripped (seconds), `reason` why it is not closed.
+    `since` is when it last did, `opened_at` when it last tripped (seconds), `reason` why it is not closed. `openings`
+    counts how often it opened.
     """
 
-    __slots__ = ("_rate", "_row", "_rules", "_trial", "opened_at", "reason", "since", "state")
+    __slots__ = ("_rate", "_row", "_rules", "_trial", "opened_at", "openings", "reason", "since", "state")
 
     def __init__(self, rules: BreakerRules) -> None:
         self._rules = rules
@@ -81,6 +82,7 @@ class Breaker:
         self.state = BreakerState.CLOSED
         self.since = 0.0
         self.opened_at = 0.0
+        self.openings = 0
         self.reason = ""
 
     @property
@@ -160,4 +162,5 @@ class Breaker:
         if self.state is before:
             return False
         self.since = now
+        self.openings += self.state is BreakerState.OPEN
         return True

@@ -13,7 +13,9 @@ from dataclasses import replace
 
 import aiohttp
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.config import Config
+from warmroute.config.values import keys_by_url
 from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
 from warmroute.fleet.address import parse_address
@@ -34,6 +36,7 @@ from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.guard import Guard
+from warmroute.tls import ClientTls
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +83,15 @@ class Fleet(FleetView):
         self._returns: dict[str, asyncio.Task[None]] = {}
         self._leave_began = asyncio.Event()
         self._session: aiohttp.ClientSession | None = None
+        self.keys = WorkerKeys(keys_by_url(config.security.worker_key))
+        """What is shown to workers that ask for a key."""
+        self.tls = ClientTls(
+            config.security.upstream_ca,
+            config.security.upstream_cert,
+            config.security.upstream_key,
+            insecure=config.security.upstream_insecure,
+        )
+        """How workers at https:// URLs are trusted."""
 
     async def start(self) -> None:
         """Begin to probe the static workers. Raises InvalidInstance when one cannot be understood."""
@@ -89,7 +101,9 @@ class Fleet(FleetView):
         for info in statics.values():
             check_role(info.role, splitwise=self._config.server.splitwise)
         self._session = open_session()
-        self._client = EngineClient(self._session, manager.health_check_endpoint, manager.health_check_timeout_secs)
+        self._client = EngineClient(
+            self._session, manager.health_check_endpoint, manager.health_check_timeout_secs, self.keys, self.tls
+        )
         for info in statics.values():
             self._want(info, "static")
         self._background.run(self._keep_house(), "fleet housekeeping")

@@ -94,7 +94,13 @@ class Roster:
         member.last_heartbeat = self._clock()
         if info.role != member.role:
             self.change_role(member, info.role)
-        member.info = info.completed(member.info) if member.wanted else info
+        earlier = member.info
+        member.info = info.completed(earlier) if member.wanted else info
+        if member.info.is_other_process(earlier):
+            self._restarted(member)
+        elif info.registers and earlier.registers and info.version != earlier.version:
+            self._forget(member.worker)
+            logger.info("worker %s (%s) has other weights: its prefixes are forgotten", member.url, member.role)
         dialect = self._told_dialect(info) or member.dialect
         self._understand(member, dialect, peer_of(member.info, member.peer.kv_connector))
         if info.is_paused is not member.paused:

@@ -56,7 +56,7 @@ class Deadlines:
         limits = [
             limit for limit in (self.read, self.idle, self.request, patience.first_byte, patience.silence) if limit > 0
         ]
-        shortest = min(limits, default=LONGEST_PAUSE) / LOOKS_PER_DEADLINE
+        shortest = min(limits, default=LONGEST_PAUSE * LOOKS_PER_DEADLINE) / LOOKS_PER_DEADLINE
         return min(max(shortest, SHORTEST_PAUSE), LONGEST_PAUSE)
 
     def reading_is_over(self, began: float, last: float, size: int, now: float) -> str:

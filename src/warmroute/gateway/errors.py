@@ -70,6 +70,10 @@ class UnknownModel(RequestError):
         self.model = model
 
 
+class NotAuthorised(RequestError):
+    """The request brought no API key, or one that is not valid."""
+
+
 class Unavailable(GatewayError):
     """The router cannot serve anybody right now; later it may."""
 
@@ -211,6 +215,9 @@ def answer_to(error: GatewayError, *, begun: bool = False) -> Answer:
             return _answer(400, text, "invalid_request_error")
         case InvalidBody(param=param, code=code):
             return _answer(400, text, "invalid_request_error", param=param, code=code)
+        case NotAuthorised():
+            challenge = ((b"www-authenticate", b"Bearer"),)
+            return _answer(401, text, "invalid_request_error", code="invalid_api_key", headers=challenge)
         case UnknownModel():
             return _answer(404, text, "invalid_request_error", param="model", code="model_not_found")
         case RequestTimeout():

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from time import perf_counter
 from typing import Protocol
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request
 from warmroute.gateway.driver import Driver, suspended
-from warmroute.gateway.errors import Answer, GatewayError, StreamUnfinished, UpstreamError, answer_to
+from warmroute.gateway.errors import (
+    Answer,
+    GatewayError,
+    RequestError,
+    StreamUnfinished,
+    Unavailable,
+    UpstreamError,
+    answer_to,
+)
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
 from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
 from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
@@ -56,6 +65,13 @@ class Exchange:
     body_size = 0
     body_complete = False
     complete_at = 0.0
+    sent_at = 0.0
+    """When the request was handed to the worker last tried, by `perf_counter`."""
+    first_byte_at = 0.0
+    pieces = 0
+    """So many reads brought the body of the answer."""
+    own_answer = ""
+    """Which of the outcomes it was if the answer, or its end, is the router's own."""
     refusal: GatewayError | None = None
     lease: Lease | PairLease | None = None
     task: Driver | None = None
@@ -130,9 +146,9 @@ class Exchange:
 
     def head_for(self, address: Address, body_size: int) -> bytes:
         """The head of the request for a worker, with a body of that many bytes."""
-        return b"POST %b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
+        return b"POST %b HTTP/1.1\r\n%b%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
             self.target,
-            address.authority,
+            address.lines,
             self.head.forwarded,
             body_size,
             self.request_id,
@@ -152,6 +168,7 @@ class Exchange:
         self._connection = connection
         if self.client.write_paused:
             connection.pause_reading()
+        self.sent_at = perf_counter()
         try:
             connection.send(head, self.body, self)
             await suspended()
@@ -177,6 +194,11 @@ class Exchange:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a worker's answer is an event stream."""
+        return self._event_stream
 
     @property
     def is_answered(self) -> bool:
@@ -220,6 +242,7 @@ class Exchange:
             if body:
                 self._first_body_byte()
         if body:
+            self.pieces += 1
             # The last two pieces are kept as they are: joining them is for whoever reads the tail.
             if len(body) >= TAIL_BYTES:
                 self._earlier = self._tail
@@ -279,7 +302,8 @@ class Exchange:
     def _first_body_byte(self) -> None:
         if self.status < 400 and self.lease is not None:
             self.lease.first_token()
-            seconds = self._loop.time() - self.complete_at
+            self.first_byte_at = now = self._loop.time()
+            seconds = now - self.complete_at
             self._metrics.first_token(seconds)
             tally = self.lease.worker.tally
             tally.first_tokens += 1
@@ -349,6 +373,10 @@ class Exchange:
     def fail(self, error: GatewayError) -> None:
         """End the exchange with `error`, in the way that its state allows."""
         answer = answer_to(error, begun=self.started)
+        if self.started:
+            self.own_answer = "broken"
+        else:
+            self.own_answer = "refused" if isinstance(error, RequestError | Unavailable) else "failed"
         if self._finished or self.client_gone:
             self.status = self.status or CLIENT_CLOSED_REQUEST
             return

@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
+from warmroute.access.keyring import Keyring
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.config.cors import response_headers
 from warmroute.config.tree import Config
+from warmroute.config.values import keys_by_url
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
 from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.deadlines import Deadlines, Sweep
+from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.failure_log import FailureLog
 from warmroute.gateway.headers import render_headers
@@ -30,6 +34,7 @@ from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.metrics import Metrics
+from warmroute.tls import ClientTls
 
 
 class Workers(Protocol):
@@ -83,6 +88,7 @@ class Gateway:
         ladder: Ladder,
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -95,6 +101,10 @@ class Gateway:
         """The role of the workers whose answers clients get."""
         self.failures = FailureLog(self.loop.time)
         self.pd = Disaggregation(config.scheduler, metrics)
+        keys = Keyring(config.security.api_key)
+        self.doorkeeper = Doorkeeper(keys) if keys else None
+        self.keeps_credentials = bool(keys or config.security.worker_key)
+        """Whether a client's credentials stay here: they are the router's own, or workers get others."""
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
@@ -110,6 +120,8 @@ class Gateway:
             connect_timeout=config.server.connect_timeout,
             patience=deadlines.patience,
             on_deadline=metrics.deadline_over,
+            keys=WorkerKeys(keys_by_url(config.security.worker_key)),
+            tls=tls,
         )
         self._sweep = Sweep(deadlines, self.upstream, self.loop)
         self.clients = self._sweep.clients

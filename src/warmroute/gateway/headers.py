@@ -28,7 +28,8 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_REQUEST_SPECIAL = HOP_BY_HOP | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+_CREDENTIALS = {b"authorization", b"x-api-key"}
+_REQUEST_SPECIAL = HOP_BY_HOP | _CREDENTIALS | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
 _RESPONSE_SPECIAL = HOP_BY_HOP | {
     b"content-encoding",
     b"content-length",
@@ -49,7 +50,7 @@ _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.
 
 class RequestHead(Struct, frozen=True, gc=False):
     """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
-    `hosts` how many Host fields there are.
+    `hosts` how many Host fields there are. `authorization` and `api_key` are the values of those fields.
     """
 
     forwarded: bytes = b""
@@ -59,6 +60,8 @@ class RequestHead(Struct, frozen=True, gc=False):
     request_id: bytes | None = None
     origin: bytes = b""
     hosts: int = 0
+    authorization: bytes = b""
+    api_key: bytes = b""
 
 
 class Framing(Enum):
@@ -83,8 +86,11 @@ class ResponseHead(Struct, frozen=True, gc=False):
     event_stream: bool
 
 
-def read_request_head(headers: Iterable[Header]) -> RequestHead:
-    """Read a request's header fields. The parser has checked their syntax, and that Content-Length is a number."""
+def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = False) -> RequestHead:
+    """Read a request's header fields. The parser has checked their syntax, and that Content-Length is a number.
+
+    With `keeps_credentials`, what the client shows to identify itself is for the router, and does not go upstream.
+    """
     lines: list[bytes] = []
     named: set[bytes] | None = None
     length: int | None = None
@@ -93,6 +99,7 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
     request_id: bytes | None = None
     origin = b""
     hosts = 0
+    authorization = api_key = b""
     for name, value in headers:
         key = name.lower()
         if key not in _REQUEST_SPECIAL:
@@ -113,8 +120,15 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
         elif key == b"origin":
             origin = value
             lines += (name, b": ", value, b"\r\n")
+        elif key in _CREDENTIALS:
+            if key == b"authorization":
+                authorization = value
+            else:
+                api_key = value
+            if not keeps_credentials:
+                lines += (name, b": ", value, b"\r\n")
     forwarded = b"".join(_without(lines, named) if named else lines)
-    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts)
+    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts, authorization, api_key)
 
 
 class RequestHeads:
@@ -122,9 +136,10 @@ class RequestHeads:
     made of the last head still holds, and only the number is read.
     """
 
-    __slots__ = ("_head", "_headers", "_position")
+    __slots__ = ("_head", "_headers", "_keeps_credentials", "_position")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_credentials: bool = False) -> None:
+        self._keeps_credentials = keeps_credentials
         self._headers: list[Header] = []
         self._head = RequestHead()
         self._position = -1  # of the only Content-Length among the headers, -1 if there is not exactly one
@@ -149,8 +164,10 @@ class RequestHeads:
                         head.request_id,
                         head.origin,
                         head.hosts,
+                        head.authorization,
+                        head.api_key,
                     )
-        head = self._head = read_request_head(headers)
+        head = self._head = read_request_head(headers, keeps_credentials=self._keeps_credentials)
         self._headers = headers
         lengths = [at for at, header in enumerate(headers) if header[0].lower() == b"content-length"]
         self._position = lengths[0] if len(lengths) == 1 and head.transfer_encoding is None else -1

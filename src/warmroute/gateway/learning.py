@@ -26,4 +26,4 @@ def learn_from_usage(exchange: Exchange, lease: Lease, gateway: Gateway) -> None
     if usage is None:
         return
     believed = learn(lease, usage.prompt_tokens, usage.cached_tokens, gateway.scheduler.index)
-    gateway.metrics.cache_reported(usage.prompt_tokens, usage.cached_tokens, believed)
+    gateway.metrics.cache_reported(lease.worker.tally, usage.prompt_tokens, usage.cached_tokens, believed)

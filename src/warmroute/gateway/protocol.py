@@ -183,6 +183,8 @@ class ClientProtocol(TurnTaking):
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
+        if gateway.doorkeeper is not None:
+            refusal = refusal or gateway.doorkeeper.refusal(head)
         if refusal is None:
             self._reading = exchange
             self._last_request_seen = not exchange.keep_alive

@@ -57,7 +57,7 @@ class TurnTaking(HttpToolsProtocol):
         self._dropping_input = False
         self._last_activity = 0.0
         self._began = 0.0  # when the first byte of the request came that is being read, or its turn
-        self._heads = RequestHeads()
+        self._heads = RequestHeads(keeps_credentials=gateway.keeps_credentials)
         self.write_paused = False  # the client reads more slowly than we write
         self._unread_since: float | None = None  # when that began
 

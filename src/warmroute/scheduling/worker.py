@@ -36,10 +36,22 @@ class Tally:
     a while compares two readings.
 
     The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
-    good answers with the `ttft_seconds` they took from the complete request on.
+    good answers with the `ttft_seconds` they took from the complete request on, `streams` with the sum of the mean
+    times between two of their pieces, and what the engine reported of its cache: `reported_prompt_tokens` by its own
+    count, `reported_cached_tokens` of them.
     """
 
-    __slots__ = ("first_tokens", "matched_tokens", "prompt_tokens", "requests", "ttft_seconds")
+    __slots__ = (
+        "first_tokens",
+        "inter_token_seconds",
+        "matched_tokens",
+        "prompt_tokens",
+        "reported_cached_tokens",
+        "reported_prompt_tokens",
+        "requests",
+        "streams",
+        "ttft_seconds",
+    )
 
     def __init__(self) -> None:
         self.requests = 0
@@ -47,6 +59,10 @@ class Tally:
         self.matched_tokens = 0
         self.first_tokens = 0
         self.ttft_seconds = 0.0
+        self.streams = 0
+        self.inter_token_seconds = 0.0
+        self.reported_prompt_tokens = 0
+        self.reported_cached_tokens = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,12 +117,12 @@ def _given(worker: Worker) -> _Given:
 
 def _totals(metrics: Metrics) -> _Totals:
     requests = errors = 0
-    for (_, role, _, status), count in metrics.requests.items():
+    for (_, role, _, status, _), count in metrics.requests.items():
         if role == "prefill":
             continue  # the first half of a request that is counted with its decode worker
         requests += count
         errors += count if status >= 500 else 0
-    return _Totals(requests, errors, metrics.prompt_tokens, metrics.matched_tokens, tuple(metrics.ttft_counts))
+    return _Totals(requests, errors, metrics.prompt_tokens, metrics.matched_tokens, tuple(metrics.ttft.counts))
 
 
 def _sample(unix_time: float, seconds: float, now: _Totals, before: _Totals, running: int) -> Sample:

@@ -64,6 +64,7 @@ class Leg:
             self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
         else:
             self._is_sent = True
+            self._mark_sent()
             head = self._exchange.head_for(self._connections.address, len(self.body))
             connection.send(self._head_to_send(head), self.body, self)
 
@@ -97,6 +98,9 @@ class Leg:
             error.request_lost = self._is_lost_once
             if self._run is not None and not self._is_cancelled:
                 raise self._run.fail(self, error) from error
+
+    def _mark_sent(self) -> None:
+        """The prefill leg is the one that a request waits for."""
 
     def _head_to_send(self, head: bytes) -> bytes:
         return head

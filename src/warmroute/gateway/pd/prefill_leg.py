@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
@@ -67,6 +68,9 @@ class PrefillLeg(Leg):
         """Wait for its end no longer."""
         self.cancel()
         self.end(Outcome.SERVED, self.status)
+
+    def _mark_sent(self) -> None:
+        self._exchange.sent_at = perf_counter()
 
     def _head_to_send(self, head: bytes) -> bytes:
         # What is to be read must not come compressed.

@@ -9,6 +9,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
@@ -16,6 +17,7 @@ from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
 from warmroute.gateway.upstream.patience import Patience
 from warmroute.scheduling.worker import Worker
+from warmroute.tls import ClientTls
 
 MAX_IDLE_PER_WORKER = 256
 _SHORTEST_SWEEP_SECONDS = 0.1
@@ -35,7 +37,7 @@ class WorkerConnections:
         """ValueError when the worker's URL is none."""
         self._pool = pool
         self.worker = worker
-        self.address = Address.of(worker.url)
+        self.address = Address.of(worker.url, pool.keys.authorization(worker.url))
         self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
         self.alone_lines = self.url_line
         """What the client is told if this worker alone answers it."""
@@ -81,7 +83,10 @@ class WorkerConnections:
         address, url, seconds = self.address, self.worker.url, self._pool.connect_timeout
         try:
             async with asyncio.timeout(seconds):
-                transport, _ = await self._pool.loop.create_connection(lambda: connection, address.host, address.port)
+                tls = self._pool.tls.context if address.secure else None
+                transport, _ = await self._pool.loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=tls
+                )
             keep_alive(transport)
         except TimeoutError as error:
             self._pool.on_deadline("connect")
@@ -123,11 +128,15 @@ class UpstreamPool:
         loop: asyncio.AbstractEventLoop,
         *,
         own_cors: bool = False,
+        keys: WorkerKeys | None = None,
+        tls: ClientTls | None = None,
         connect_timeout: float = 2.0,
         patience: Patience = _ENDLESS,
         on_deadline: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.idle_timeout = idle_timeout
+        self.keys = keys or WorkerKeys()
+        self.tls = tls or ClientTls()
         self.connect_timeout = connect_timeout
         self.on_deadline = on_deadline
         self.own_cors = own_cors
