@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 
 import uvicorn
@@ -22,6 +19,7 @@ from warmroute.fleet.fleet import Fleet
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
+from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.scheduling import scheduler
@@ -40,9 +38,6 @@ from warmroute.tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 2048
-SHUTDOWN_SECONDS = 30
-FAREWELL_SECONDS = 1.0
 CERTIFICATE_SECONDS = 1.0
 """How long a renewed certificate may go unnoticed."""
 _REPORTS_POLL_SECONDS = 1.0
@@ -88,8 +83,9 @@ class Router:
         security = config.security
         self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
+        self._is_draining = False
         self._chores: list[asyncio.Task[None]] = []
-        self._server: _Server | None = None
+        self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -119,7 +115,7 @@ class Router:
             tls=self.fleet.tls,
         )
         parts = self._control_parts()
-        self._server = _Server(self._uvicorn_config(parts))
+        self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http server")
         accepting = asyncio.create_task(self._server.accepting.wait())
         await asyncio.wait((accepting, self._serving), return_when=asyncio.FIRST_COMPLETED)
@@ -139,12 +135,12 @@ class Router:
         ]
 
     async def stop(self) -> None:
-        """Stop listening, let running requests end (at most SHUTDOWN_SECONDS), close everything."""
+        """Stop listening at once, let running requests end (at most `drain-timeout`), close everything."""
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         if self._serving is not None:
-            self.begin_stop()
+            self._stop_listening()
             await self._serving
             await self.gateway.close()
         await self.fleet.stop()
@@ -155,15 +151,27 @@ class Router:
             await asyncio.shield(self._serving)
 
     def begin_stop(self) -> None:
-        """Stop listening; `wait` returns once running requests have ended. Who only watches is not waited for."""
-        self._feed.end()
-        if self._server is not None:
-            self._server.should_exit = True
+        """Be unready at once, listen for `drain-delay`, then let running requests end within `drain-timeout`.
+
+        `wait` returns once they have, and who is left was told. Who only watches is not waited for. Until listening
+        ends each connection is closed with its next answer, so that clients go elsewhere while nobody is turned away.
+        """
+        if self._server is not None and not self._is_draining:
+            self._is_draining = True
+            self._feed.end()
+            self.gateway.keeps_clients = False
+            self._server.stop_after(self.config.server.drain_delay)
 
     def abandon_running(self) -> None:
-        """Do not wait for running requests any longer: their clients are told, and have FAREWELL_SECONDS to read it."""
+        """Do not wait any longer: clients of running requests are told, and have a moment to read it."""
         if self._server is not None:
             self._server.abandon()
+
+    def _stop_listening(self) -> None:
+        self._is_draining = True
+        self._feed.end()
+        if self._server is not None:
+            self._server.stop_listening()
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values. To be called on the event loop, after `start`."""
@@ -188,6 +196,7 @@ class Router:
             version=__version__,
             history=self._history,
             feed=self._feed,
+            is_draining=lambda: self._is_draining,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
@@ -206,7 +215,6 @@ class Router:
             date_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
 
@@ -232,41 +240,6 @@ class Router:
                 self.index.sweep(time.monotonic())
 
 
-class _Server(uvicorn.Server):
-    """A server that tells when it accepts, and leaves signals alone: uvicorn's would end the process by the signal."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then tell."""
-        await super().startup(sockets)
-        self.accepting.set()
-
-    def abandon(self) -> None:
-        """Cancel what runs, so that each client gets an end of its answer; close what is left after a moment."""
-        for task in list(self.server_state.tasks):
-            task.cancel()
-        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        self.force_exit = True
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down as uvicorn does; the application's end is awaited also by force, else it would be cancelled."""
-        await super().shutdown(sockets)
-        if self.force_exit:
-            await self.lifespan.shutdown()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
-
-
 def build_labels() -> dict[str, str]:
     """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
     return {
@@ -275,20 +248,3 @@ def build_labels() -> dict[str, str]:
         "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
         "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
     }
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening address, IPv4 or IPv6. Raises OSError when it is in use or does not exist."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener

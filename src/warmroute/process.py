@@ -87,7 +87,7 @@ def _reason(error: Exception, config: Config) -> str:
 
 
 def _stop_on_signals(router: Router) -> None:
-    """The first signal lets running requests end, the second one does not wait for them."""
+    """The first signal lets running requests end after a while of listening, the second one does not wait for them."""
     seen = False
 
     def stop(number: signal.Signals) -> None:
@@ -96,7 +96,9 @@ def _stop_on_signals(router: Router) -> None:
             router.abandon_running()
             return
         seen = True
-        logger.info("%s: no new requests, %d running", number.name, router.ledger.open_leases)
+        delay = router.config.server.drain_delay
+        what = f"no new requests in {delay:g} s" if delay else "no new requests"
+        logger.info("%s: %s, %d running", number.name, what, router.ledger.open_leases)
         router.begin_stop()
 
     loop = asyncio.get_running_loop()

@@ -43,7 +43,9 @@ def test_an_unknown_command_names_the_nearest(capsys: Captured) -> None:
 
 def test_an_unknown_command_unlike_any_other_is_told_all(capsys: Captured) -> None:
     assert main(["nosuch"]) == 2
-    assert capsys.readouterr().err == ("warmroute: unknown command nosuch (known: serve, check, engine, demo, bench)\n")
+    assert capsys.readouterr().err == (
+        "warmroute: unknown command nosuch (known: serve, check, engine, demo, bench, replay)\n"
+    )
 
 
 def test_help_of_serve_has_every_option_with_default_and_variable(capsys: Captured) -> None:

@@ -126,6 +126,12 @@ class ServerConfig(_Section):
         ge=0,
         description="Share of recent requests, at least 10 a second, to try again after a 5xx answer; 0: none.",
     )
+    drain_delay: float = Field(
+        default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
+    )
+    drain_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds that running requests have after that; the rest is told and ended."
+    )
     cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 

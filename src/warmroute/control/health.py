@@ -19,7 +19,7 @@ def health_routes(parts: ControlParts, readiness: Readiness) -> APIRouter:
 
     @routes.api_route("/ready", methods=["GET", "HEAD"])
     async def ready() -> Response:
-        is_ready = readiness.is_ready()
+        is_ready = not parts.is_draining() and readiness.is_ready()
         status = 200 if is_ready else 503
         return JSONResponse({"code": status, "infer_ready": is_ready}, status)
 

@@ -23,6 +23,7 @@ class ControlParts:
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
     describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
     is answered 405 here. `feed` carries what live pages show.
+    `is_draining` is true once the router is about to end.
     """
 
     fleet: Fleet
@@ -33,6 +34,7 @@ class ControlParts:
     version: str
     history: History
     upstream_connections: Callable[[], int]
+    is_draining: Callable[[], bool] = lambda: False
     inference_paths: Collection[str] = ()
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)

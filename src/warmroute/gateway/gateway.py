@@ -108,6 +108,8 @@ class Gateway:
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
+        self.keeps_clients = self.client_idle_timeout > 0
+        """Whether a client's connection stays open for its next request."""
         self.max_attempts = config.server.max_attempts
         self.retry_budget = RetryBudget(config.server.retry_budget)
         self.requests = 0

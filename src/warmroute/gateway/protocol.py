@@ -178,7 +178,7 @@ class ClientProtocol(TurnTaking):
             head.request_id or gateway.new_request_id(),
             kind,
             self.url,
-            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.client_idle_timeout > 0,
+            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.keeps_clients,
             http_1_0=version != "1.1",
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
