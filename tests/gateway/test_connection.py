@@ -20,6 +20,8 @@ INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n
 class Recorder:
     """A sink and an owner; it checks that nothing comes after the end."""
 
+    known = None
+
     def __init__(self) -> None:
         self.head: ResponseHead | None = None
         self.body = b""
@@ -213,3 +215,54 @@ def test_damaged_and_cut_responses_end_in_one_way(response, edits, cuts):
         assert heard.ended == 1
         outcomes.append((heard.complete, heard.body, heard.head.status if heard.head else None))
     assert outcomes[0] == outcomes[1]
+
+
+SAME = [b"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size for size in (0, 5, 1234)]
+RESPONSES = [
+    *SAME,
+    OK,
+    CHUNKED,
+    INTERIM + OK,
+    b"HTTP/1.1 503 Full\r\nContent-Length: 2\r\n\r\nno",
+    b"HTTP/1.1 103 Early\r\nContent-Length: 0\r\n\r\n" + OK,
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+    OK + b"surplus",
+    SAME[1] + b"surplus",
+    SAME[1][:-1],
+    b"nonsense",
+]
+
+
+@given(st.lists(st.sampled_from(RESPONSES), min_size=2, max_size=6), st.lists(st.integers(0, 1300), max_size=4))
+def test_a_head_that_is_known_again_changes_nothing(responses, cuts):
+    """What every sink hears is what it would have heard on a connection of its own."""
+    connection, transport, heard = connected()
+    for response in responses:
+        alone, own_transport, heard_alone = connected()
+        for one, its_transport in ((connection, transport), (alone, own_transport)):
+            feed(one, its_transport, response, cuts)
+            if not its_transport.closed and not (heard if one is connection else heard_alone).complete:
+                one.eof_received()
+        assert (heard.head, heard.body, heard.complete) == (heard_alone.head, heard_alone.body, heard_alone.complete)
+        assert str(heard.error) == str(heard_alone.error)
+        assert transport.closed == own_transport.closed
+        if transport.closed:
+            return
+        heard = Recorder()
+        connection.send(b"head", b"", heard)
+
+
+def test_a_head_is_known_again_on_another_connection_of_the_worker():
+    connection, _, owner = connected()
+    connection.data_received(SAME[1])
+    assert owner.known is not None
+    start = owner.known.head.body_start(SAME[2])
+    assert (start, owner.known.head.length) == (len(SAME[2]) - 1234, 1234)
+    assert owner.known.fields().forwarded == b"Server: a\r\nContent-Length: 1234\r\n"
+
+
+@pytest.mark.parametrize("response", [CHUNKED, RESPONSES[6], RESPONSES[8], UNTIL_CLOSE])
+def test_only_good_answers_with_a_length_are_learned(response):
+    connection, _, owner = connected()
+    connection.data_received(response)
+    assert owner.known is None

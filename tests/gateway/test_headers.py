@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from warmroute.gateway.headers import (
     HOP_BY_HOP,
     Framing,
-    RequestHeads,
     body_framing,
     connection_names,
     read_request_head,
@@ -59,31 +58,6 @@ def test_a_request_s_own_fields():
 def test_an_unusable_request_id_is_replaced(value):
     head = read_request_head([(b"x-request-id", value)])
     assert (head.request_id, head.forwarded) == (None, b"")
-
-
-_FIELDS = st.sampled_from(
-    [
-        (b"Accept", b"*/*"),
-        (b"accept", b"*/*"),
-        (b"Content-Length", b"7"),
-        (b"Content-Length", b"9"),
-        (b"content-length", b"9"),
-        (b"Connection", b"accept"),
-        (b"Transfer-Encoding", b"chunked"),
-        (b"X-Request-Id", b"7"),
-        (b"Expect", b"100-continue"),
-        (b"Origin", b"o"),
-    ]
-)
-
-
-@given(st.lists(st.lists(_FIELDS, max_size=4), max_size=6))
-def test_heads_of_one_connection_read_like_single_ones(heads):
-    reader = RequestHeads()
-    for headers in heads:
-        given_headers = list(headers)
-        assert reader.read(headers) == read_request_head(given_headers)
-        assert headers == given_headers
 
 
 def test_several_transfer_encodings_are_not_taken_for_chunked():

@@ -24,7 +24,9 @@ def test_another_number_is_the_same_head(digits):
     assert head.length == int(digits)
 
 
-@pytest.mark.parametrize("digits", [b"", b" 1", b"1 ", b"+1", b"-1", b"1_0", b"0x1", b"1,1", "\u0661".encode(), b"1" * 13])
+@pytest.mark.parametrize(
+    "digits", [b"", b" 1", b"1 ", b"+1", b"-1", b"1_0", b"0x1", b"1,1", "\u0661".encode(), b"1" * 13]
+)
 def test_what_is_no_plain_number_is_not_known(digits):
     assert known().body_start(HEAD % digits + b"body") == -1
 

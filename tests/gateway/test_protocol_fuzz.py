@@ -54,13 +54,15 @@ def make_gateway(ledger: Ledger) -> Gateway:
     return Gateway(config, scheduler, FakeFleet(), Metrics(), ladder=ladder, rng=Random(2))
 
 
-async def play(data: bytes, cuts: list[int], ledger: Ledger) -> bytes:
-    """Deliver `data` in pieces, let everything run, and return what came out."""
+async def play(data: bytes, cuts: list[int], ledger: Ledger, *, learns: bool = True) -> bytes:
+    """Deliver `data` in pieces, let everything run, and return what came out. `learns`: heads are known again."""
     gateway = make_gateway(ledger)
     config = uvicorn.Config(control_app, http=gateway.protocol_factory, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
     protocol = gateway.protocol_factory(config=config, server_state=state, app_state={})
+    if not learns:
+        protocol._lessons = 0
     transport = FakeTransport()
     protocol.connection_made(transport)
     start = 0
@@ -92,6 +94,24 @@ def test_damaged_and_cut_requests(messages, edits, cuts):
     assert written == b"" or written.startswith(b"HTTP/1.1 ")
     assert {int(status) for status in ANSWERS.findall(written)} <= {100, 200, 400, 413, 503}
     assert ledger.open_leases == 0
+
+
+REPEATED = [post(body=b"{%b}" % (b" " * size)) for size in (0, 7, 900, 1000)] + MESSAGES
+
+
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from(REPEATED), min_size=2, max_size=8), st.booleans(), cuts, edits)
+def test_a_head_that_is_known_again_changes_nothing(messages, whole, cuts, edits):
+    """Each message in one read, as most come, or cut and damaged: as if every head had been parsed."""
+    data = b"".join(messages)
+    if whole:
+        cuts = [len(b"".join(messages[:count])) for count in range(1, len(messages))]
+    else:
+        for position, inserted, deleted in edits:
+            data = data[:position] + inserted + data[position + deleted :]
+    with _no_faults_logged():
+        written = [asyncio.run(play(data, cuts, Ledger(), learns=learns)) for learns in (True, False)]
+    assert written[0] == written[1]
 
 
 def test_undamaged_requests_are_all_answered():

@@ -131,49 +131,6 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
     return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts, authorization, api_key)
 
 
-class RequestHeads:
-    """Reads the heads of one connection's requests. Most clients repeat all fields but Content-Length: then what was
-    made of the last head still holds, and only the number is read.
-    """
-
-    __slots__ = ("_head", "_headers", "_keeps_credentials", "_position")
-
-    def __init__(self, *, keeps_credentials: bool = False) -> None:
-        self._keeps_credentials = keeps_credentials
-        self._headers: list[Header] = []
-        self._head = RequestHead()
-        self._position = -1  # of the only Content-Length among the headers, -1 if there is not exactly one
-
-    def read(self, headers: list[Header]) -> RequestHead:
-        """Like `read_request_head`; the list must not be changed afterwards."""
-        position, last = self._position, self._headers
-        if position >= 0 and len(headers) == len(last):
-            length = headers[position]
-            if length[0] == last[position][0]:
-                # With that one field made equal, are all?
-                headers[position] = last[position]
-                is_same = headers == last
-                headers[position] = length
-                if is_same:
-                    head = self._head
-                    return RequestHead(
-                        head.forwarded,
-                        int(length[1]),
-                        None,
-                        head.expect_continue,
-                        head.request_id,
-                        head.origin,
-                        head.hosts,
-                        head.authorization,
-                        head.api_key,
-                    )
-        head = self._head = read_request_head(headers, keeps_credentials=self._keeps_credentials)
-        self._headers = headers
-        lengths = [at for at, header in enumerate(headers) if header[0].lower() == b"content-length"]
-        self._position = lengths[0] if len(lengths) == 1 and head.transfer_encoding is None else -1
-        return head
-
-
 def read_response_head(
     status: int, reason: bytes, headers: Iterable[Header], *, own_cors: bool = False
 ) -> ResponseHead:

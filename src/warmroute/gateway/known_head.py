@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import re
 
+from warmroute.gateway.headers import Framing, RequestHead, ResponseHead
+from warmroute.prompts.body import Kind
+
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)(?=[ \t]*\r\n)", re.IGNORECASE)
+_FORWARDED_LENGTH = re.compile(rb"^content-length: (\d+)(?=\r\n)", re.IGNORECASE | re.MULTILINE)
 _MOST_DIGITS = 12
 """Of a length that is recognised: less than a terabyte, which every limit on a body is below."""
 
@@ -52,3 +56,54 @@ class KnownHead:
             return -1
         self.length = int(digits)
         return last + self._after_size
+
+
+class KnownRequest:
+    """The head of a request to an inference path, and what was made of it."""
+
+    __slots__ = ("fields", "head", "kind", "target")
+
+    def __init__(self, head: KnownHead, kind: Kind, fields: RequestHead, target: bytes) -> None:
+        self.head = head
+        self.kind: Kind = kind
+        self.fields = fields
+        """All but `content_length` holds for every request with this head."""
+        self.target = target
+
+    @classmethod
+    def of(cls, data: bytes, kind: Kind, fields: RequestHead, target: bytes) -> KnownRequest | None:
+        """Learn the head that `data` begins with. None if a request with it cannot be told by its head alone."""
+        if fields.content_length is None or fields.transfer_encoding is not None or fields.expect_continue:
+            return None
+        head = KnownHead.of(data)
+        return None if head is None else cls(head, kind, fields, target)
+
+
+class KnownResponse:
+    """The head of a good response, and what was made of it."""
+
+    __slots__ = ("_after", "_before", "_fields", "head")
+
+    def __init__(self, head: KnownHead, before: bytes, after: bytes, fields: ResponseHead) -> None:
+        self.head = head
+        self._before = before
+        self._after = after
+        self._fields = fields
+
+    @classmethod
+    def of(cls, data: bytes, fields: ResponseHead) -> KnownResponse | None:
+        """Learn the head that `data` begins with. None if it is not one of a 200 with a Content-Length."""
+        if fields.status != 200 or fields.framing is not Framing.LENGTH:
+            return None
+        head = KnownHead.of(data)
+        length = _FORWARDED_LENGTH.search(fields.forwarded)
+        if head is None or length is None:
+            return None
+        first, last = length.span(1)
+        return cls(head, fields.forwarded[:first], fields.forwarded[last:], fields)
+
+    def fields(self) -> ResponseHead:
+        """What to make of the head that was recognised last."""
+        fields = self._fields
+        forwarded = b"%b%d%b" % (self._before, self.head.length, self._after)
+        return ResponseHead(200, fields.reason, forwarded, fields.framing, fields.event_stream)

@@ -27,6 +27,7 @@ from warmroute.gateway.errors import (
 )
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
+from warmroute.gateway.known_head import KnownRequest
 from warmroute.gateway.limits import (
     MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
@@ -53,6 +54,10 @@ class ClientProtocol(TurnTaking):
     _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
     _control_body_bytes = 0
     _upgrade_asked = False
+    _fed: bytes | None = None  # what the parser has got of the request whose head it reads, if it was one piece
+    _known: KnownRequest | None = None
+    _lessons = 8  # so many heads are learned at most: a client that repeats none is not worth it
+    _missing = 0  # bytes to come of a body whose head was known
 
     # asyncio.Protocol
 
@@ -69,6 +74,12 @@ class ClientProtocol(TurnTaking):
             if len(self._held) > MAX_HELD_BYTES:
                 self.flow.pause_reading()
             return
+        known = self._known
+        if known is not None and self._current is None and not self._in_head and not self._last_request_seen:
+            start = known.head.body_start(data)
+            if start >= 0 and len(data) - start <= known.head.length <= self._gateway.max_body_bytes:
+                self._begin_known(known, data[start:])
+                return
         self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,7 +117,7 @@ class ClientProtocol(TurnTaking):
                 refusal = refusal or MalformedRequest(str(error))
         kind = inference_kind(url) if method == b"POST" else None
         if kind is not None:
-            self._begin_exchange(kind, refusal)
+            self._begin_parsed(kind, refusal)
         else:
             self._begin_control(refusal)
 
@@ -140,6 +151,10 @@ class ClientProtocol(TurnTaking):
     def _feed(self, data: bytes) -> None:
         if self._last_request_seen and self._reading is None:
             return
+        if self._missing:
+            self._go_on_known(data)
+            return
+        self._fed = None if self._head_bytes else data
         self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -167,22 +182,71 @@ class ClientProtocol(TurnTaking):
 
     # A request begins.
 
-    def _begin_exchange(self, kind: Kind, refusal: GatewayError | None) -> None:
+    def _begin_parsed(self, kind: Kind, refusal: GatewayError | None) -> None:
         gateway = self._gateway
         version = self.parser.get_http_version()
-        head = self._heads.read(self.headers)
+        head = read_request_head(self.headers, keeps_credentials=gateway.keeps_credentials)
+        refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
+        keep_alive = version == "1.1" and self.parser.should_keep_alive() and gateway.keeps_clients
+        exchange = self._new_exchange(kind, head, self.url, refusal, keep_alive=keep_alive, http_1_0=version != "1.1")
+        if exchange.keep_alive and self._fed is not None and self._lessons:
+            self._lessons -= 1
+            self._known = KnownRequest.of(self._fed, kind, head, self.url)
+        self._fed = None
+        self._enqueue(exchange)
+
+    def _begin_known(self, known: KnownRequest, body: bytes) -> None:
+        """A request has come whose head needs no parser. `body` is the body, or what there is of it."""
+        self._began = self._last_activity
+        exchange = self._new_exchange(known.kind, known.fields, known.target, None, keep_alive=True, http_1_0=False)
+        if exchange.refusal is not None:
+            self._enqueue(exchange)
+            return
+        self._current = exchange
+        self._missing = known.head.length - len(body)
+        if self._missing:
+            if body:
+                self.on_body(body)
+            return
+        exchange.body = body
+        exchange.body_size = known.head.length
+        exchange.body_complete = True
+        exchange.complete_at = self._last_activity
+        self._reading = None
+        self._answer(exchange)
+
+    def _go_on_known(self, data: bytes) -> None:
+        body = data if len(data) <= self._missing else data[: self._missing]
+        self._missing -= len(body)
+        self.on_body(body)
+        if not self._missing:
+            self.on_message_complete()
+            if len(body) < len(data):
+                self.data_received(data[len(body) :])
+
+    def _new_exchange(
+        self,
+        kind: Kind,
+        head: RequestHead,
+        target: bytes,
+        refusal: GatewayError | None,
+        *,
+        keep_alive: bool,
+        http_1_0: bool,
+    ) -> Exchange:
+        """The request whose body is read from now on, unless it is refused."""
+        gateway = self._gateway
         exchange = Exchange(
             self,
             head,
             gateway.metrics,
             head.request_id or gateway.new_request_id(),
             kind,
-            self.url,
-            keep_alive=version == "1.1" and self.parser.should_keep_alive() and gateway.keeps_clients,
-            http_1_0=version != "1.1",
+            target,
+            keep_alive=keep_alive,
+            http_1_0=http_1_0,
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
-        refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
         if gateway.doorkeeper is not None:
             refusal = refusal or gateway.doorkeeper.refusal(head)
         if refusal is None:
@@ -192,7 +256,7 @@ class ClientProtocol(TurnTaking):
             exchange.refusal = refusal
             exchange.keep_alive = False
             self._last_request_seen = True
-        self._enqueue(exchange)
+        return exchange
 
     def _begin_control(self, refusal: GatewayError | None) -> None:
         """Hand the request on to uvicorn, which has not heard of it yet."""

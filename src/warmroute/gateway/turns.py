@@ -25,7 +25,6 @@ from uvicorn.server import ServerState
 from warmroute.gateway.driver import Driver
 from warmroute.gateway.errors import GatewayError, ShuttingDown
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.headers import RequestHeads
 from warmroute.gateway.limits import LAST_CHANCE_SECONDS, LINGER_SECONDS, MAX_PIPELINED
 from warmroute.gateway.relay import relay
 from warmroute.gateway.sockets import keep_alive
@@ -57,7 +56,6 @@ class TurnTaking(HttpToolsProtocol):
         self._dropping_input = False
         self._last_activity = 0.0
         self._began = 0.0  # when the first byte of the request came that is being read, or its turn
-        self._heads = RequestHeads(keeps_credentials=gateway.keeps_credentials)
         self.write_paused = False  # the client reads more slowly than we write
         self._unread_since: float | None = None  # when that began
 

@@ -16,6 +16,7 @@ import httptools
 
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
 from warmroute.gateway.headers import Framing, Header, ResponseHead, interim_fault, read_response_head
+from warmroute.gateway.known_head import KnownResponse
 from warmroute.gateway.upstream.patience import ANSWERING, FRESH, SOME_BYTES, WAITING, Patience
 
 MAX_HEAD_BYTES = 256 * 1024
@@ -39,6 +40,9 @@ class Sink(Protocol):
 
 class Owner(Protocol):
     """Who keeps the connection while it carries no exchange."""
+
+    known: KnownResponse | None
+    """The head of the worker's last good response, whichever connection it came on."""
 
     def connection_opened(self, connection: UpstreamConnection) -> None:
         """The connection is there; called once."""
@@ -76,6 +80,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._complete = False
         self._surplus = False
         self._wanted_pieces = 0
+        self._fed: bytes | None = None  # what the parser has got of this response, if it was one piece
+        self._missing = 0  # bytes to come of a body whose head was known
         self._seen = WAITING
         self._since = 0.0
         self._fault = ""
@@ -156,8 +162,19 @@ class UpstreamConnection(asyncio.Protocol):
         if sink is None or self._parser is None:
             self._transport.abort()
             return
+        if self._missing:
+            self._go_on_known(data, sink)
+            return
+        self._fed = None
         if not self._seen:
+            known = self._owner.known
+            if known is not None:
+                start = known.head.body_start(data)
+                if start >= 0 and len(data) - start <= known.head.length:
+                    self._begin_known(known, data[start:], sink)
+                    return
             self._seen = SOME_BYTES
+            self._fed = data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -184,6 +201,31 @@ class UpstreamConnection(asyncio.Protocol):
                 self._fault = "its header section is too large"
         if self._fault:
             self._fail(BadResponse(f"invalid response: {self._fault}", self.worker_url, response_seen=True))
+
+    def _begin_known(self, known: KnownResponse, body: bytes, sink: Sink) -> None:
+        """A response has come whose head needs no parser. `body` is its body, or what there is of it."""
+        head = known.fields()
+        self._keep_alive = self._head_read = True
+        self._missing = known.head.length - len(body)
+        if self._missing:
+            self._seen = FRESH if body else SOME_BYTES
+            sink.response_received(head, body, False)
+        else:
+            self._end_exchange()
+            sink.response_received(head, body, True)
+
+    def _go_on_known(self, data: bytes, sink: Sink) -> None:
+        self._seen = FRESH
+        missing = self._missing - len(data)
+        if missing > 0:
+            self._missing = missing
+            sink.response_received(None, data, False)
+            return
+        self._surplus = missing < 0
+        body = data[: self._missing] if missing else data
+        self._missing = 0
+        self._end_exchange()
+        sink.response_received(None, body, True)
 
     def _end_exchange(self) -> None:
         """The response is complete: keep the connection if it is clean, else close it."""
@@ -262,6 +304,7 @@ class UpstreamConnection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             self._interim = True
+            self._fed = None
             self._fault = interim_fault(status, self._headers)
             if self._fault:
                 raise ValueError(self._fault)
@@ -274,6 +317,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._fault = str(error)
             raise
         self._until_close = self._head.framing is Framing.UNTIL_CLOSE
+        if self._fed is not None and self._keep_alive:
+            self._owner.known = KnownResponse.of(self._fed, self._head) or self._owner.known
         if status >= 400:
             self._seen = FRESH  # an engine thinks before it answers, not in the middle of an error
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from warmroute.access.worker_keys import WorkerKeys
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
+from warmroute.gateway.known_head import KnownResponse
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
@@ -31,7 +32,7 @@ _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, er
 class WorkerConnections:
     """The connections to one worker."""
 
-    __slots__ = ("_connecting", "_pool", "address", "alone_lines", "idle", "open", "url_line", "worker")
+    __slots__ = ("_connecting", "_pool", "address", "alone_lines", "idle", "known", "open", "url_line", "worker")
 
     def __init__(self, worker: Worker, pool: UpstreamPool) -> None:
         """ValueError when the worker's URL is none."""
@@ -45,6 +46,7 @@ class WorkerConnections:
             self.alone_lines += b"X-Router-Decode-URL: %b\r\n" % worker.url.encode("ascii")
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
         self.open: set[UpstreamConnection] = set()
+        self.known: KnownResponse | None = None
         self._connecting = 0
 
     @property
