@@ -23,7 +23,7 @@ from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
-from warmroute.scheduling.scheduler import NoWorker
+from warmroute.scheduling.scheduler import Full, NoWorker
 from warmroute.scheduling.worker import Pool, Worker
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ async def serve_from(
     while True:
         try:
             lease = gateway.scheduler.select(prompt, pool(), excluding=tried)
+        except Full:
+            await gateway.admission.for_worker(exchange, prompt, pool, tried)
+            continue
         except NoWorker:
             raise failure or NoWorkerAvailable() from None
         except UnknownModel as error:
