@@ -11,6 +11,8 @@ from tests.support.http_client import CHAT, Client, ask, post
 from tests.support.router import config, eventually, free_port, router_over, running
 from tests.support.scripted_worker import answering, head, response, then_closing, then_resetting
 
+from warmroute.gateway.failure_log import SEE_ITS_LOG
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
@@ -263,7 +265,7 @@ async def test_failed_requests_are_told_with_worker_and_reason_and_without_their
     first, *_more = [record for record in caplog.records if record.name.endswith("failure_log")]
     assert (first.levelname, first.getMessage()) == (
         "WARNING",
-        f"request mine failed: worker {broken.url}: connection closed before the response was complete",
+        f"request mine failed: worker {broken.url}: connection closed before the response was complete{SEE_ITS_LOG}",
     )
     assert "secret" not in caplog.text
 

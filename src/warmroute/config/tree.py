@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from warmroute.config.log_levels import module_levels
 from warmroute.config.values import (
     comma_list,
     http_url,
@@ -123,6 +124,18 @@ class LogConfig(_Section):
     ] = Field(default="info", description="Lowest level written.")
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
+    )
+    format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
+        default="auto", description="Form of a line; auto: text on a terminal, else JSON."
+    )
+    levels: Annotated[TextList, AfterValidator(module_levels), FlagName("log-levels")] = Field(
+        default=(), description="module=level, ...: parts with a level of their own, as gateway=debug,fleet=warning."
+    )
+    max_file_mb: Annotated[int, FlagName("log-max-file-mb")] = Field(
+        default=100, ge=0, description="MiB after which a log file is moved to router.log.1; 0: never."
+    )
+    kept_files: Annotated[int, FlagName("log-kept-files")] = Field(
+        default=5, ge=1, description="So many moved log files are kept."
     )
 
 

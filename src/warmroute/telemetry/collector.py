@@ -148,7 +148,7 @@ class RouterCollector(Collector):
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
         if self._was_consistent and not audit.consistent:
-            logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
+            logger.error("ledger is not consistent, restart the router and report this: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
 
