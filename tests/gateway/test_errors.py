@@ -40,6 +40,12 @@ TABLE = [
     ),
     (errors.ConnectionLost("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (errors.BadResponse("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.RequestDeadline(5), 504, "server_error", "gateway_timeout", "The request took longer than 5 s"),
+    *(
+        (kind("x", "u"), 504, "server_error", "gateway_timeout", "Failed to connect to backend service: x")
+        for kind in (errors.FirstByteTimedOut, errors.WorkerSilent, errors.WorkerFrozen)
+    ),
+    (errors.StreamUnfinished("u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: "),
     (errors.InternalError(), 500, "server_error", "internal_error", "Internal server error"),
 ]
 
