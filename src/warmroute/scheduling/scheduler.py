@@ -32,11 +32,19 @@ class Scheduler:
         self.index = index
         self.ledger = ledger
         # Without their names: the wrapper that carries one would be a call more for every decision.
-        self._policies = {role: bare(choose) for role, choose in policies.items()}
-        self._names = {role: policy_label(choose) for role, choose in policies.items()}
-        self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
+        self._policies: dict[Role, Policy] = {}
+        self._names: dict[Role, str] = {}
+        self._takes_turns: dict[Role, bool] = {}
+        self.use(policies)
         self._rng = rng
         self._clock = clock
+
+    def use(self, policies: Mapping[Role, Policy]) -> None:
+        """Let these policies decide from the next request on; those of other roles stay."""
+        for role, choose in policies.items():
+            self._policies[role] = bare(choose)
+            self._names[role] = policy_label(choose)
+            self._takes_turns[role] = takes_turns(choose)
 
     def policy_name(self, role: Role) -> str:
         """The name of the policy that decides for a role."""
