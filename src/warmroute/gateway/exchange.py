@@ -86,7 +86,7 @@ class Exchange:
     """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
-    request = _NO_REQUEST
+    request: Request
     """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
     _connection: UpstreamConnection | None = None
@@ -126,6 +126,7 @@ class Exchange:
         self._extra_headers = extra_headers
         self._metrics = metrics
         self._loop = client.loop
+        self.request = _NO_REQUEST
 
     def fold_body(self) -> None:
         """Make one piece of what has come: each of many small ones takes many times its size."""
@@ -173,10 +174,8 @@ class Exchange:
             connection.send(head, self.body, self)
             await suspended()
         finally:
-            if self._connection is not None:
-                self.detach()
-        if self._failure is not None:
-            self.raise_failure()
+            self.detach()
+        self.raise_failure()
 
     def attach(self, connection: UpstreamConnection | None, router_lines: bytes) -> None:
         """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`.
