@@ -6,6 +6,7 @@ import asyncio
 import logging
 import platform
 import time
+from collections.abc import Mapping
 from random import Random
 
 import uvicorn
@@ -26,6 +27,8 @@ from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
 from warmroute.scheduling import scheduler
 from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.limited import LimitedScheduler, WatchedLedger
+from warmroute.scheduling.policy import Policy
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
@@ -64,14 +67,15 @@ class Router:
         block = options.cache_block_size
         self._ladder = Ladder.default() if block is None else Ladder.fixed(block * BYTES_PER_TOKEN)
         self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
-        self.ledger = Ledger(keep_stacks=config.log.level == "debug")
-        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic)
+        self.scheduler = self._make_scheduler(policies)
+        self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
             config,
             self.scheduler.forget,
+            on_change=self._fleet_changed,
             on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
@@ -84,6 +88,18 @@ class Router:
         self._chores: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
+
+    def _make_scheduler(self, policies: Mapping[Role, Policy]) -> Scheduler:
+        keep_stacks = self.config.log.level == "debug"
+        limit, clock = self.config.scheduler.max_inflight_per_worker, time.monotonic
+        if not limit:
+            return Scheduler(policies, self.index, Ledger(keep_stacks=keep_stacks), rng=self._rng, clock=clock)
+        ledger = WatchedLedger(keep_stacks=keep_stacks)
+        return LimitedScheduler(policies, self.index, ledger, limit=limit, rng=self._rng, clock=clock)
+
+    def _fleet_changed(self) -> None:
+        if self._server is not None:
+            self.gateway.admission.place_freed()
 
     @property
     def port(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
+from warmroute.scheduling.errors import Full, NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
@@ -14,7 +14,7 @@ from warmroute.scheduling.policy import Policy, bare, policy_label, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
-__all__ = ["NoPair", "NoWorker", "PolicyError", "Scheduler"]
+__all__ = ["Full", "NoPair", "NoWorker", "PolicyError", "Scheduler"]
 
 
 class Scheduler:
