@@ -43,7 +43,9 @@ def raise_file_limit() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:  # macOS tells "unlimited" and grants less.
-            logger.warning("the limit of open files stays at %d: %s", soft, error)
+            logger.warning(
+                "the limit of open files stays at %d: %s; raise it with ulimit -n or LimitNOFILE", soft, error
+            )
             return
     logger.debug("at most %d open files", hard)
 

@@ -299,7 +299,9 @@ class Fleet(FleetView):
                 returning = self._bring_back(member.info, member.source)
                 self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
         for member in self._roster.expired(self._times.expiry):
-            reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
+            reason = (
+                f"no heartbeat and no passed probe for {self._times.expiry:g} s; an engine that starts registers again"
+            )
             self._remove(member, reason, logging.WARNING)
         self._roster.breakers.tick()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
