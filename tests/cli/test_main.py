@@ -1,5 +1,6 @@
 """The `warmroute` command: finding commands, exit codes, one line per error."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -147,4 +148,4 @@ def test_serve_logs_what_the_policy_does_not_use_and_ends_well_on_sigterm(tmp_pa
             process.kill()
     notes = [line for line in lines if "not used by policy random: scheduler.waiting-weight" in line]
     assert len(notes) == 1
-    assert notes[0].startswith("INFO ")
+    assert json.loads(notes[0])["level"] == "info"

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.failures import failure_families
 from warmroute.telemetry.families import counter, histogram, worker_gauge
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_families import request_families
@@ -71,6 +72,7 @@ class RouterCollector(Collector):
         yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
         yield from self._disaggregation(workers)
+        yield from failure_families(sources.metrics)
         yield from self._process()
         yield from self._breakers()
         yield GaugeMetricFamily(
@@ -130,6 +132,11 @@ class RouterCollector(Collector):
             "By how much a timer of the router's event loop was late, twice a second.",
             self._sources.metrics.loop_lag,
         )
+        yield CounterMetricFamily(
+            "warmroute_access_log_lost_lines",
+            "Lines of the access log that were not written: they came too fast, or the file could not be written.",
+            self._sources.metrics.access_lines_lost,
+        )
         yield InfoMetricFamily("warmroute_build", "What this router is made of.", dict(self._sources.build))
 
     def _breakers(self) -> Iterator[Metric]:
@@ -148,7 +155,7 @@ class RouterCollector(Collector):
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
         if self._was_consistent and not audit.consistent:
-            logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
+            logger.error("ledger is not consistent, restart the router and report this: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
 
