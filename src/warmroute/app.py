@@ -29,6 +29,7 @@ from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -70,6 +71,7 @@ class Router:
         self.ledger = Ledger(keep_stacks=config.log.level == "debug")
         self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic)
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
@@ -112,6 +114,7 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            decisions=self._decisions,
         )
         parts = self._control_parts()
         self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
@@ -200,6 +203,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            decisions=self._decisions,
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:

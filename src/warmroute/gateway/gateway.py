@@ -17,6 +17,7 @@ from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.explaining import Explainer
 from warmroute.gateway.failure_log import FailureLog
 from warmroute.gateway.headers import render_headers
 from warmroute.gateway.pd.relay import serve_pair
@@ -30,6 +31,7 @@ from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.metrics import Metrics
 from warmroute.tls import ClientTls
 
@@ -80,6 +82,7 @@ class Gateway:
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
+        decisions: DecisionLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -96,6 +99,12 @@ class Gateway:
         self.doorkeeper = Doorkeeper(keys) if keys else None
         self.keeps_credentials = bool(keys or config.security.worker_key)
         """Whether a client's credentials stay here: they are the router's own, or workers get others."""
+        self.explainer = Explainer(
+            DecisionLog(config.telemetry.decisions_kept) if decisions is None else decisions,
+            Keyring(config.security.admin_key),
+            explains_all=config.telemetry.explain,
+        )
+        self.explains_all = config.telemetry.explain
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
