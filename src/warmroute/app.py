@@ -27,7 +27,7 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
@@ -77,6 +77,7 @@ class Router:
         self.fleet = Fleet(
             config,
             self.scheduler.forget,
+            on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
         self._history = History(self.metrics, self.fleet.workers)
@@ -220,6 +221,10 @@ class Router:
             backlog=BACKLOG,
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
+
+    def _worker_frozen(self, worker: Worker) -> None:
+        if self._server is not None:
+            self.gateway.worker_frozen(worker)
 
     async def _renew_certificates(self) -> None:
         guard = Guard(logger, "the renewal of certificates")

@@ -13,6 +13,7 @@ TABLE = [
     (errors.MalformedRequest("x"), 400, "invalid_request_error", None, "x"),
     (errors.InvalidBody(InvalidJson("x")), 400, "invalid_request_error", "invalid_json", "Invalid JSON format: x."),
     (errors.InvalidBody(BadRequest("Invalid type", "model")), 400, "invalid_request_error", None, "Invalid type"),
+    (errors.NotAuthorised("x"), 401, "invalid_request_error", "invalid_api_key", "x"),
     (errors.UnknownModel("m"), 404, "invalid_request_error", "model_not_found", "The model 'm' does not exist"),
     (errors.RequestTimeout("x"), 408, "invalid_request_error", "request_timeout", "x"),
     (errors.BodyTooLarge(5), 413, "invalid_request_error", "request_too_large", "Invalid request body: larger than 5"),
@@ -38,6 +39,12 @@ TABLE = [
     ),
     (errors.ConnectionLost("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (errors.BadResponse("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.RequestDeadline(5), 504, "server_error", "gateway_timeout", "The request took longer than 5 s"),
+    *(
+        (kind("x", "u"), 504, "server_error", "gateway_timeout", "Failed to connect to backend service: x")
+        for kind in (errors.FirstByteTimedOut, errors.WorkerSilent, errors.WorkerFrozen)
+    ),
+    (errors.StreamUnfinished("u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: "),
     (errors.InternalError(), 500, "server_error", "internal_error", "Internal server error"),
 ]
 

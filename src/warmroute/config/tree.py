@@ -100,6 +100,33 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    client_read_timeout: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds a request may take to come (and one more per 1000 bytes), or pause; 0: any.",
+    )
+    connect_timeout: float = Field(default=2.0, gt=0, description="Seconds a connection to a worker may take.")
+    first_byte_timeout: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds until the first body byte of an answer; 0: any, since long prompts take long.",
+    )
+    stream_idle_timeout: float = Field(
+        default=120.0, ge=0, description="Seconds of silence within an answer that has begun; 0: any."
+    )
+    request_timeout: float = Field(
+        default=1800.0, ge=0, description="Seconds from a complete request to the end of its answer; 0: any."
+    )
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        description="Workers (or pairs) that one request is sent to at most, while its client has nothing.",
+    )
+    retry_budget: float = Field(
+        default=0.2,
+        ge=0,
+        description="Share of recent requests, at least 10 a second, to try again after a 5xx answer; 0: none.",
+    )
     drain_delay: float = Field(
         default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
     )

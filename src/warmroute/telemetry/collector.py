@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.failures import failure_families
 from warmroute.telemetry.families import counter, histogram, worker_gauge
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_families import request_families
@@ -71,6 +72,7 @@ class RouterCollector(Collector):
         yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
         yield from self._disaggregation(workers)
+        yield from failure_families(sources.metrics)
         yield from self._process()
         yield from self._breakers()
         yield GaugeMetricFamily(

@@ -35,8 +35,12 @@ class Metrics:
         "_requests",
         "added",
         "answered",
+        "broken_streams",
+        "deadlines",
         "decode_alone",
         "duration",
+        "failed_attempts",
+        "failovers",
         "inter_token",
         "loop_lag",
         "matched_tokens",
@@ -47,6 +51,7 @@ class Metrics:
         "reported_cached_tokens",
         "reported_error_tokens",
         "reported_prompt_tokens",
+        "retries_denied",
         "ttft",
     )
 
@@ -70,6 +75,17 @@ class Metrics:
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()
         """By reason: requests that a decode worker served without a prefill worker."""
+
+        self.failed_attempts: Counter[str] = Counter()
+        """By reason: attempts at a request on one worker (or leg of a pair) that failed."""
+        self.failovers: Counter[str] = Counter()
+        """By the reason of the attempt before: attempts that followed a failed one."""
+        self.broken_streams: Counter[str] = Counter()
+        """By reason: event streams that broke after the client had a part of them."""
+        self.deadlines: Counter[str] = Counter()
+        """By deadline: how often one was over."""
+        self.retries_denied = 0
+        """Requests that the retry budget did not allow to be tried again."""
 
     def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
         """Count a request that is over. `worker` is the worker's id, or "" when none was chosen.
@@ -120,6 +136,22 @@ class Metrics:
     def pd_decode_alone(self, reason: str) -> None:
         """Count a request that goes to a decode worker alone."""
         self.decode_alone[reason] += 1
+
+    def attempt_failed(self, reason: str) -> None:
+        """Count an attempt that failed."""
+        self.failed_attempts[reason] += 1
+
+    def failed_over(self, reason: str) -> None:
+        """Count an attempt that follows one which failed for `reason`."""
+        self.failovers[reason] += 1
+
+    def stream_broken(self, reason: str) -> None:
+        """Count an event stream that broke in the middle."""
+        self.broken_streams[reason] += 1
+
+    def deadline_over(self, deadline: str) -> None:
+        """Count a deadline that was over."""
+        self.deadlines[deadline] += 1
 
     @property
     def requests(self) -> dict[RequestKey, int]:
