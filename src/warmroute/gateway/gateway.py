@@ -16,6 +16,7 @@ from warmroute.config.values import keys_by_url
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
 from warmroute.fleet.verdict import Verdict
+from warmroute.gateway.admission import Admission
 from warmroute.gateway.deadlines import Deadlines, Sweep
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
@@ -114,6 +115,7 @@ class Gateway:
             explains_all=config.telemetry.explain,
         )
         self.explains_all = config.telemetry.explain
+        self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
@@ -167,6 +169,7 @@ class Gateway:
         """Close what is idle. To be called after the server has ended its exchanges."""
         self._sweep.stop()
         self.pd.close()
+        self.admission.close()
         self.upstream.close()
         if self.tokenizer is not None:
             self.tokenizer.close()
