@@ -73,7 +73,8 @@ async def _run(options: argparse.Namespace, engines: dict[str, Process], router:
         await asyncio.sleep(options.duration)
         over.set()
     cpu = router.cpu_seconds() - cpu
-    problems = results.faults + _memory_problems(options.duration, watch) + await _books_at_the_end(url)
+    problems = [f"{count} times {what}" for what, count in results.faults.most_common(20)]
+    problems += _memory_problems(options.duration, watch) + await _books_at_the_end(url)
     if watch.inconsistent:
         problems.append(f"the ledger was not consistent {watch.inconsistent} times")
     exit_code = await router.end()

@@ -27,16 +27,28 @@ class Chaos:
         """Go on until the event is set."""
         async with aiohttp.ClientSession(trust_env=False) as http:
             while not until.is_set():
-                await self._step(await healthy_workers(http, self._url))
+                await self._step(await self._sure(http))
                 await asyncio.sleep(self._rng.uniform(*_PAUSE))
 
-    async def _step(self, healthy: set[str]) -> None:
+    async def _sure(self, http: aiohttp.ClientSession) -> set[str]:
+        """Those that can be counted on when all others are killed: they serve, and the router knows."""
+        known = await healthy_workers(http, self._url)
+        return {name for name in known if await _is_well(http, name)}
+
+    async def _step(self, sure: set[str]) -> None:
         up = [name for name, engine in self._engines.items() if engine.is_up]
         down = [name for name in self._engines if name not in up]
-        # A worker that the router does not know to be back cannot be counted on when the last other one is killed.
-        victims = [name for name in up if healthy & set(up) - {name}]
+        victims = [name for name in up if sure - {name}]
         if len(up) < len(self._engines) - 1 and (not victims or self._rng.random() < 0.5):
             await self._engines[self._rng.choice(down)].start()
         elif victims:
             await self._engines[self._rng.choice(victims)].kill()
             self.kills += 1
+
+
+async def _is_well(http: aiohttp.ClientSession, engine: str) -> bool:
+    try:
+        async with http.get(f"http://{engine}/health") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False

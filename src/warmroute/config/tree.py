@@ -152,6 +152,13 @@ class LogConfig(_Section):
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
     )
+    access_log: str = Field(
+        default="", description="File that gets one JSON line for each inference request, or stdout (off unless set)."
+    )
+    access_log_prefixes: bool = Field(
+        default=False,
+        description="Such a line also tells which prompts began alike, by keyed hashes: for warmroute replay.",
+    )
     format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
         default="auto", description="Form of a line; auto: text on a terminal, else JSON."
     )
@@ -275,6 +282,11 @@ class SchedulerConfig(_Section):
         description="Remote tokenizer; /tokenize is appended if the URL has no path. Bodies above 1 MB go without.",
     )
     tokenizer_timeout_secs: float = Field(default=2.0, gt=0, description="Seconds the tokenizer may take.")
+    max_inflight_per_worker: int = Field(
+        default=0, ge=0, description="Requests that a worker gets at once; more wait here. 0: any number."
+    )
+    max_queue: int = Field(default=1000, ge=0, description="Requests that may wait here; others get 429.")
+    queue_timeout: float = Field(default=60.0, gt=0, description="Seconds a request may wait here; then it gets 429.")
     stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
 
 

@@ -93,6 +93,17 @@ class NoPairAvailable(Unavailable):
         super().__init__(f"{text}: {why}" if why else text)
 
 
+class Overloaded(Unavailable):
+    """All workers have as many requests as they may, and this one cannot wait, or has waited for too long.
+
+    `retry_after` is in seconds.
+    """
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
 class ShuttingDown(Unavailable):
     """The router is stopping and cannot wait for this request any longer."""
 
@@ -228,6 +239,9 @@ def answer_to(error: GatewayError, *, begun: bool = False) -> Answer:
             return _answer(414, text, "invalid_request_error", code="uri_too_long")
         case HeadTooLarge():
             return _answer(431, text, "invalid_request_error", code="request_header_fields_too_large")
+        case Overloaded(retry_after=seconds):
+            headers = ((b"retry-after", b"%d" % seconds),)
+            return _answer(429, text, "rate_limit_error", code="overloaded", headers=headers)
         case Unavailable():
             retry_after = ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),)
             return _answer(503, text, "server_error", code="service_unavailable", headers=retry_after)

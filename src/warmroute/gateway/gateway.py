@@ -16,6 +16,7 @@ from warmroute.config.values import keys_by_url
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
 from warmroute.fleet.verdict import Verdict
+from warmroute.gateway.admission import Admission
 from warmroute.gateway.deadlines import Deadlines, Sweep
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
@@ -33,6 +34,7 @@ from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
+from warmroute.telemetry.access_log import AccessLog
 from warmroute.telemetry.metrics import Metrics
 from warmroute.tls import ClientTls
 
@@ -89,6 +91,7 @@ class Gateway:
         tokenizer: Tokenizing | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -96,6 +99,7 @@ class Gateway:
         self.metrics = metrics
         self.ladder = ladder
         self.tokenizer = tokenizer
+        self.access_log = access_log
         self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
         self.role: Role = "decode" if config.server.splitwise else "mixed"
         """The role of the workers whose answers clients get."""
@@ -105,6 +109,7 @@ class Gateway:
         self.doorkeeper = Doorkeeper(keys) if keys else None
         self.keeps_credentials = bool(keys or config.security.worker_key)
         """Whether a client's credentials stay here: they are the router's own, or workers get others."""
+        self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
@@ -158,6 +163,7 @@ class Gateway:
         """Close what is idle. To be called after the server has ended its exchanges."""
         self._sweep.stop()
         self.pd.close()
+        self.admission.close()
         self.upstream.close()
         if self.tokenizer is not None:
             self.tokenizer.close()

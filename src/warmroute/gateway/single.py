@@ -25,7 +25,7 @@ from warmroute.gateway.held import REPLACED_STATUSES
 from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
-from warmroute.scheduling.scheduler import NoWorker
+from warmroute.scheduling.scheduler import Full, NoWorker
 from warmroute.scheduling.worker import Pool, Worker
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ async def serve_from(
     while True:
         try:
             lease = gateway.scheduler.select(prompt, pool(), excluding=() if attempts is None else attempts.tried)
+        except Full:
+            await gateway.admission.for_worker(exchange, prompt, pool, () if attempts is None else attempts.tried)
+            continue
         except (NoWorker, UnknownModel) as error:
             if attempts is not None:
                 return attempts.give_up(exchange)

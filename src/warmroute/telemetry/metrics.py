@@ -18,6 +18,7 @@ INTER_TOKEN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1,
 DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
 # From a request for an idle connection to one that waited for tokens, a place or a second worker.
 ADDED_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+QUEUE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 LAG_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 OUTCOMES = ("served", "error", "refused", "failed", "broken", "aborted")
@@ -33,6 +34,7 @@ class Metrics:
 
     __slots__ = (
         "_requests",
+        "access_lines_lost",
         "added",
         "answered",
         "broken_streams",
@@ -45,6 +47,9 @@ class Metrics:
         "loop_lag",
         "matched_tokens",
         "prompt_tokens",
+        "queue_drops",
+        "queue_length",
+        "queue_wait",
         "received",
         "recomputed",
         "reported_believed_tokens",
@@ -60,6 +65,8 @@ class Metrics:
         """Inference requests that came; those that are not `answered` are running."""
         self.answered = 0
         self._requests: dict[RequestKey, int] = {}
+        self.access_lines_lost = 0
+        """Lines of the access log that came faster than the disk took them, or that it did not take."""
         self.prompt_tokens = 0
         self.matched_tokens = 0
         self.reported_prompt_tokens = 0
@@ -71,6 +78,11 @@ class Metrics:
         self.duration = Histogram(DURATION_BUCKETS)
         self.added = Histogram(ADDED_BUCKETS)
         self.loop_lag = Histogram(LAG_BUCKETS)
+        self.queue_length = 0
+        """Requests that wait for a place on a worker."""
+        self.queue_wait = Histogram(QUEUE_BUCKETS)
+        self.queue_drops: Counter[str] = Counter()
+        """By reason: requests that did not get a place."""
         self.recomputed: Counter[str] = Counter()
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()

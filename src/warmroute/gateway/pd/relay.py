@@ -24,7 +24,7 @@ from warmroute.gateway.single import check_model, serve_from
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.scheduler import NoPair
+from warmroute.scheduling.scheduler import Full, NoPair
 from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             pair = gateway.scheduler.select_pair(
                 prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
             )
+        except Full:
+            await gateway.admission.for_pair(
+                exchange, prompt, lambda: gateway.fleet.pairs(prompt.model), tuple(tried.prefill), tuple(tried.decode)
+            )
+            continue
         except NoPair:
             return await _without_pair(exchange, prompt, pairs, tried, gateway)
         if tried.reason:
