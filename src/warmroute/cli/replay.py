@@ -1,9 +1,10 @@
 """Replay recorded traffic through the router's scheduler, against simulated engines, in virtual time.
 
-Traces: Mooncake's JSON lines, session files with run-length coded blocks (replayed as a closed loop: the next turn
-starts when the one before has ended and its think time is over), RAGPulse chunks. Each may be gzipped. Every
-combination of trace, rate and policy is one run; policies are compared on the same arrivals. Besides the policies that
-can be configured there are those of other routers, and `oracle`, which asks the engines themselves.
+Traces: Mooncake's JSON lines, RAGPulse chunks, session files with run-length coded blocks, OpenAI bodies, conversations
+of tau-bench, and the router's own access log if it was written with prefixes. Each may be gzipped. Sessions are closed
+loops: a turn starts when the one before has ended and its think time is over. Every combination of trace, rate and
+policy is one run; policies are compared on the same arrivals. Besides the policies that can be configured there are
+those of other routers, and `oracle`, which asks the engines themselves.
 """
 
 from __future__ import annotations
