@@ -18,10 +18,12 @@ from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.fleet.fleet import Fleet
+from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
 from warmroute.http_server import BACKLOG, HttpServer, bind
+from warmroute.open_files import file_limit, open_files
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
@@ -33,7 +35,9 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -58,7 +62,7 @@ class Router:
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
         """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
-        file, TlsError for certificates.
+        file, TlsError for certificates, AccessLogError.
         """
         options = config.scheduler
         self.config = config
@@ -70,6 +74,7 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
@@ -85,6 +90,12 @@ class Router:
         self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._is_draining = False
+        log = config.log
+        self._access_log = (
+            AccessLog(LogFile(log.access_log), self.metrics, prefixes=log.access_log_prefixes, block_tokens=block)
+            if log.access_log
+            else None
+        )
         self._chores: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -126,6 +137,9 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            descriptors=Descriptors(file_limit(), open_files(), lambda: len(self.fleet.members), time.monotonic),
+            decisions=self._decisions,
+            access_log=self._access_log,
         )
         parts = self._control_parts()
         self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
@@ -156,6 +170,8 @@ class Router:
             self._stop_listening()
             await self._serving
             await self.gateway.close()
+            if self._access_log is not None:
+                await self._access_log.close()
         await self.fleet.stop()
 
     async def wait(self) -> None:
@@ -233,6 +249,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            decisions=self._decisions,
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:

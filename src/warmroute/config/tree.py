@@ -152,6 +152,13 @@ class LogConfig(_Section):
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
     )
+    access_log: str = Field(
+        default="", description="File that gets one JSON line for each inference request, or stdout (off unless set)."
+    )
+    access_log_prefixes: bool = Field(
+        default=False,
+        description="Such a line also tells which prompts began alike, by keyed hashes: for warmroute replay.",
+    )
     format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
         default="auto", description="Form of a line; auto: text on a terminal, else JSON."
     )
@@ -322,6 +329,18 @@ class SecurityConfig(_Section):
     upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
 
 
+class TelemetryConfig(_Section):
+    """What the router tells of its work beside logs and /metrics."""
+
+    explain: bool = Field(
+        default=False,
+        description="Every answer tells how its worker was chosen; a request asks with x-warmroute-explain: 1.",
+    )
+    decisions_kept: int = Field(
+        default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
+    )
+
+
 class Config(_Section):
     """Everything that can be configured."""
 
@@ -331,3 +350,4 @@ class Config(_Section):
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
     scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig)
     security: SecurityConfig = Field(default_factory=SecurityConfig)
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig)

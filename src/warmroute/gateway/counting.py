@@ -1,13 +1,15 @@
-"""What the metrics are told of a request that is over: once, and all of it here."""
+"""What the metrics and the access log are told of a request that is over: once, and all of it here."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
+from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
+from warmroute.telemetry.decisions import Decision
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -26,11 +28,15 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         policy, worker = gateway.scheduler.policy_name(gateway.role), ""
     else:
         policy, worker = lease.policy, lease.worker.id
+    if gateway.access_log is not None:
+        log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
     metrics = gateway.metrics
     metrics.answered += 1
     metrics.request_done(policy, gateway.role, worker, status, outcome)
     if outcome == "served" and lease is not None:
         _count_served(exchange, lease, gateway, began)
+    if exchange.decision is not None:
+        _tell_decision(exchange, exchange.decision, outcome, status, gateway)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(
             "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
@@ -41,6 +47,12 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
             outcome,
             gateway.loop.time() - exchange.complete_at,
         )
+
+
+def _tell_decision(exchange: Exchange, decision: Decision, outcome: str, status: int, gateway: Gateway) -> None:
+    first = exchange.first_byte_at
+    to_first = first - exchange.complete_at if first else None
+    decision.ended(outcome, status, to_first, gateway.loop.time() - exchange.complete_at)
 
 
 def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway, began: float) -> None:
