@@ -142,6 +142,27 @@ def test_an_exact_view_beats_a_forgetful_index() -> None:
     assert any(r.believed_tokens > r.cached_tokens for r in believed.served)
 
 
+def test_the_view_foresees_what_the_queue_will_have_cached() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def make(view: View) -> Policy:
+        def choose(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+            worker = candidates[0].worker
+            assert view.turn is not None
+            engine = view.engines[worker]
+            seen.append((view.cached_tokens(worker), engine.foreseen_tokens(view.turn), engine.pending_tokens))
+            return candidates[0]
+
+        return choose
+
+    blocks, ends = list(range(100)), range(0, 101 * BLOCK, BLOCK)
+    sessions = [Session([Turn(100 * BLOCK, 1, blocks, ends)], at / 1000) for at in range(3)]
+    run(Trace("burst", sessions), Rival("watch", make), Fleet(1, EngineModel(step_tokens=1000)))
+    whole = 100 * BLOCK
+    # The first is being computed when the second comes, so a step of it is done; the third waits behind both.
+    assert seen == [(0, 0, 0), (0, whole, whole - 1000), (0, whole, whole - 1000)]
+
+
 def test_the_view_predicts_the_first_token_of_an_idle_engine() -> None:
     predicted: list[float] = []
 

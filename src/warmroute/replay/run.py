@@ -8,8 +8,10 @@ makes room, and waits for the transfer.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -59,7 +61,8 @@ def run(
     replay = _Replay(fleet, options or SchedulerConfig(), policy, decode_policy, seed)
     trace.prepare(replay.ladder)
     started = time.process_time()
-    replay.play(trace, trace.starts(rate, Random(f"{seed} starts")), progress)
+    with _no_collections():
+        replay.play(trace, trace.starts(rate, Random(f"{seed} starts")), progress)
     return Result(
         trace=trace.name,
         policy=replay.policy_name,
@@ -71,6 +74,18 @@ def run(
         busy_seconds=[engine.busy_seconds for engine in replay.engines],
         cpu_seconds=time.process_time() - started,
     )
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A replay makes no cycles, and a trace is millions of objects to look through: a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Replay:
