@@ -24,7 +24,8 @@ from warmroute.replay.request import Request, Served
 from warmroute.replay.result import Result
 from warmroute.replay.rival import Learner, Rival, View
 from warmroute.replay.trace import Session, Trace
-from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.answers import learn
+from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.policy import NamedPolicy, Policy, bare, policy_label
@@ -116,6 +117,7 @@ class _Replay:
             rng=Random(f"{seed} policy"),
             clock=lambda: self.now,
         )
+        self._learns = fleet.tells_cached
         self._sweep_seconds = options.eviction_interval_secs
         self._pool, self._pairs = _pools(self.workers)
         inner = bare(first)
@@ -257,6 +259,8 @@ class _Replay:
                 refused,
             )
         )
+        if self._learns and isinstance(lease, Lease) and not refused:
+            learn(lease, request.turn.prompt_tokens, request.cached_tokens, self._scheduler.index)
         lease.release(Outcome.FAILED if refused else Outcome.SERVED)
         request.lease = None
         following = request.position + 1
