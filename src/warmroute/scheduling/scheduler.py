@@ -10,7 +10,7 @@ from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, bare, policy_label, takes_turns
+from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
@@ -35,6 +35,9 @@ class Scheduler:
         self._policies = {role: bare(choose) for role, choose in policies.items()}
         self._names = {role: policy_label(choose) for role, choose in policies.items()}
         self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
+        self._paced = {role for role, choose in self._policies.items() if is_paced(choose)}
+        for role in self._paced:
+            self._policies[role].clock = clock  # type: ignore[attr-defined]  # what its mark promises
         self._rng = rng
         self._clock = clock
 
@@ -113,6 +116,11 @@ class Scheduler:
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
         if index is not None:
             index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
+        if prefills and worker.role in self._paced:
+            pace = worker.candidate.pace
+            lease.expectation = pace.expect(
+                prompt.tokens - matched_tokens, matched_tokens, self._clock, streamed=prompt.stream
+            )
         return lease
 
     def _nearer(
