@@ -39,3 +39,21 @@ async def test_a_client_that_does_not_read_is_not_waited_for_long(caplog):
         finally:
             await router.stop()
     assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_those_who_only_watch_are_not_waited_for():
+    router = Router(config(), seed=1)
+    await router.start()
+    try:
+        async with await Client.connect(router.port) as client:
+            await client.send(b"GET /admin/events HTTP/1.1\r\nHost: router\r\n\r\n")
+            assert (await client.read_head()).status == 200
+            assert (await client.read_chunk()).startswith(b"event: state\ndata: {")
+            began = time.monotonic()
+            router.begin_stop()
+            await router.wait()
+            assert time.monotonic() - began < 10
+            while await client.read_chunk():
+                pass  # the stream ends as a whole message does
+    finally:
+        await router.stop()

@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from random import Random
 
 import uvicorn
 
 from warmroute import __version__
 from warmroute.config import Config
+from warmroute.config.options import kebab
 from warmroute.control.app import create_control_app
+from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.fleet.fleet import Fleet
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
+from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.reloading import Changes, compare
+from warmroute.scheduling import scheduler
 from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.limited import LimitedScheduler, WatchedLedger
+from warmroute.scheduling.policy import Policy
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.registry import create_policy
+from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.access_log import AccessLog, LogFile
+from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
+from warmroute.telemetry.history import History, keep_history
+from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.stats import log_stats
+from warmroute.tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 2048
-SHUTDOWN_SECONDS = 30
-FAREWELL_SECONDS = 1.0
+CERTIFICATE_SECONDS = 1.0
+"""How long a renewed certificate may go unnoticed."""
 _REPORTS_POLL_SECONDS = 1.0
 
 
@@ -48,33 +59,56 @@ class Router:
     gateway: Gateway
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
-        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer file."""
+        """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
+        file, TlsError for certificates, AccessLogError.
+        """
         options = config.scheduler
-        roles: dict[Role, str] = {
-            "mixed": options.policy,
-            "prefill": options.prefill_policy,
-            "decode": options.decode_policy,
-        }
-        policies = {role: create_policy(name, options) for role, name in roles.items()}
         self.config = config
+        policies = {role: create_policy(name, options) for role, name in self._policy_names().items()}
         self._rng = Random(seed)
         block = options.cache_block_size
         self._ladder = Ladder.default() if block is None else Ladder.fixed(block * BYTES_PER_TOKEN)
         self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
-        self.ledger = Ledger(keep_stacks=config.log.level == "debug")
-        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic)
+        self.scheduler = self._make_scheduler(policies)
+        self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
             config,
             self.scheduler.forget,
+            on_change=self._fleet_changed,
+            on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
+        self._history = History(self.metrics, self.fleet.workers)
+        self._feed = LiveFeed()
+        security = config.security
+        self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
+        self._is_draining = False
+        log = config.log
+        self._access_log = (
+            AccessLog(LogFile(log.access_log), self.metrics, prefixes=log.access_log_prefixes, block_tokens=block)
+            if log.access_log
+            else None
+        )
         self._chores: list[asyncio.Task[None]] = []
-        self._server: _Server | None = None
+        self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
+
+    def _make_scheduler(self, policies: Mapping[Role, Policy]) -> Scheduler:
+        keep_stacks = self.config.log.level == "debug"
+        limit, clock = self.config.scheduler.max_inflight_per_worker, time.monotonic
+        if not limit:
+            return Scheduler(policies, self.index, Ledger(keep_stacks=keep_stacks), rng=self._rng, clock=clock)
+        ledger = WatchedLedger(keep_stacks=keep_stacks)
+        return LimitedScheduler(policies, self.index, ledger, limit=limit, rng=self._rng, clock=clock)
+
+    def _fleet_changed(self) -> None:
+        if self._server is not None:
+            self.gateway.admission.place_freed()
 
     @property
     def port(self) -> int:
@@ -100,9 +134,12 @@ class Router:
             ladder=self._ladder,
             tokenizer=self._tokenizing(),
             rng=self._rng,
+            tls=self.fleet.tls,
+            decisions=self._decisions,
+            access_log=self._access_log,
         )
         parts = self._control_parts()
-        self._server = _Server(self._uvicorn_config(parts))
+        self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http server")
         accepting = asyncio.create_task(self._server.accepting.wait())
         await asyncio.wait((accepting, self._serving), return_when=asyncio.FIRST_COMPLETED)
@@ -115,18 +152,23 @@ class Router:
                 log_stats(self.metrics, parts.metric_sources().all_workers, self.config.scheduler.stats_interval_secs),
                 name="stats",
             ),
+            asyncio.create_task(keep_history(self._history), name="history"),
             asyncio.create_task(self._sweep(self.config.scheduler.eviction_interval_secs), name="prefix sweep"),
+            asyncio.create_task(self._renew_certificates(), name="certificates"),
+            asyncio.create_task(watch_loop_lag(self.metrics, time.monotonic), name="event loop lag"),
         ]
 
     async def stop(self) -> None:
-        """Stop listening, let running requests end (at most SHUTDOWN_SECONDS), close everything."""
+        """Stop listening at once, let running requests end (at most `drain-timeout`), close everything."""
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         if self._serving is not None:
-            self.begin_stop()
+            self._stop_listening()
             await self._serving
             await self.gateway.close()
+            if self._access_log is not None:
+                await self._access_log.close()
         await self.fleet.stop()
 
     async def wait(self) -> None:
@@ -135,14 +177,50 @@ class Router:
             await asyncio.shield(self._serving)
 
     def begin_stop(self) -> None:
-        """Stop listening; `wait` returns once running requests have ended."""
-        if self._server is not None:
-            self._server.should_exit = True
+        """Be unready at once, listen for `drain-delay`, then let running requests end within `drain-timeout`.
+
+        `wait` returns once they have, and who is left was told. Who only watches is not waited for. Until listening
+        ends each connection is closed with its next answer, so that clients go elsewhere while nobody is turned away.
+        """
+        if self._server is not None and not self._is_draining:
+            self._is_draining = True
+            self._feed.end()
+            self.gateway.keeps_clients = False
+            self._server.stop_after(self.config.server.drain_delay)
+
+    def reload(self, config: Config) -> None:
+        """Take over workers and scheduling weights; what else has changed is named in a warning.
+
+        Raises FleetError or SchedulingError, before anything has changed.
+        """
+        changes = compare(self.config, config)
+        used = {role: name for role, name in self._policy_names().items() if policy_options(name) & changes.weights}
+        policies = {role: create_policy(name, changes.config.scheduler) for role, name in used.items()}
+        news, gone = self.fleet.restate(changes.config.manager)
+        self.scheduler.use(policies)
+        self.config = changes.config
+        logger.info("configuration reloaded: %d workers new or changed, %d gone, %s", news, gone, _told(changes))
+        if changes.fixed:
+            logger.warning("only a restart takes over the changes of %s", ", ".join(changes.fixed))
 
     def abandon_running(self) -> None:
-        """Do not wait for running requests any longer: their clients are told, and have FAREWELL_SECONDS to read it."""
+        """Do not wait any longer: clients of running requests are told, and have a moment to read it."""
         if self._server is not None:
             self._server.abandon()
+
+    def _stop_listening(self) -> None:
+        self._is_draining = True
+        self._feed.end()
+        if self._server is not None:
+            self._server.stop_listening()
+
+    def metric_sources(self) -> Sources:
+        """Where the metrics page reads its values. To be called on the event loop, after `start`."""
+        return self._control_parts().metric_sources()
+
+    def _policy_names(self) -> dict[Role, str]:
+        options = self.config.scheduler
+        return {"mixed": options.policy, "prefill": options.prefill_policy, "decode": options.decode_policy}
 
     def _tokenizing(self) -> Tokenizing | None:
         options = self.config.scheduler
@@ -161,11 +239,18 @@ class Router:
             metrics=self.metrics,
             config=self.config,
             version=__version__,
+            history=self._history,
+            feed=self._feed,
+            is_draining=lambda: self._is_draining,
             upstream_connections=lambda: self.gateway.upstream_connections,
             inference_paths={path.decode() for path in INFERENCE_PATHS},
+            client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
+            build=build_labels(),
+            decisions=self._decisions,
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
+        tls = self._tls
         return uvicorn.Config(
             create_control_app(parts),
             http=self.gateway.protocol_factory,  # type: ignore[arg-type]  # any factory of protocols will do
@@ -176,8 +261,21 @@ class Router:
             date_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
+
+    def _worker_frozen(self, worker: Worker) -> None:
+        if self._server is not None:
+            self.gateway.worker_frozen(worker)
+
+    async def _renew_certificates(self) -> None:
+        guard = Guard(logger, "the renewal of certificates")
+        while True:
+            await asyncio.sleep(CERTIFICATE_SECONDS)
+            with guard:
+                if self._tls is not None:
+                    self._tls.look()
+                self.fleet.tls.look()
 
     async def _sweep(self, interval: float) -> None:
         """Forget expired prefixes now and then; an index that is used also does so by itself. 0: never."""
@@ -188,53 +286,18 @@ class Router:
                 self.index.sweep(time.monotonic())
 
 
-class _Server(uvicorn.Server):
-    """A server that tells when it accepts, and leaves signals alone: uvicorn's would end the process by the signal."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then tell."""
-        await super().startup(sockets)
-        self.accepting.set()
-
-    def abandon(self) -> None:
-        """Cancel what runs, so that each client gets an end of its answer; close what is left after a moment."""
-        for task in list(self.server_state.tasks):
-            task.cancel()
-        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        self.force_exit = True
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down as uvicorn does; the application's end is awaited also by force, else it would be cancelled."""
-        await super().shutdown(sockets)
-        if self.force_exit:
-            await self.lifespan.shutdown()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
+def _told(changes: Changes) -> str:
+    if not changes.weights:
+        return "the same weights"
+    options = changes.config.scheduler
+    return ", ".join(f"{kebab(field)} {getattr(options, field)}" for field in sorted(changes.weights))
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening address, IPv4 or IPv6. Raises OSError when it is in use or does not exist."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
+def build_labels() -> dict[str, str]:
+    """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
+        "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
+    }

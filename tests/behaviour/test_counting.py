@@ -9,6 +9,7 @@ import pytest
 from tests.support.http_client import CHAT, COMPLETIONS, Client, ask, post
 from tests.support.router import assert_nothing_held, eventually, router_over
 from tests.support.scripted_worker import (
+    DONE,
     LAST_CHUNK,
     SSE_HEAD,
     Hanging,
@@ -43,7 +44,7 @@ async def test_the_first_byte_gives_the_prefill_back_and_the_last_one_the_rest(r
     steps = [asyncio.Event() for _ in range(3)]
 
     async def script(_request, connection):
-        for step, data in zip(steps, (SSE_HEAD, chunk(b"data: 1\n\n"), LAST_CHUNK), strict=True):
+        for step, data in zip(steps, (SSE_HEAD, chunk(b"data: 1\n\n"), chunk(DONE) + LAST_CHUNK), strict=True):
             await step.wait()
             await connection.send(data)
 
@@ -52,13 +53,14 @@ async def test_the_first_byte_gives_the_prefill_back_and_the_last_one_the_rest(r
         await client.send(STREAM)
         await eventually(lambda: the_load(router, worker) == (1, TOKENS), "the request is counted")
         steps[0].set()
-        await client.read_head()
+        await asyncio.sleep(0.02)
         assert the_load(router, worker) == (1, TOKENS)
         steps[1].set()
+        await client.read_head()
         await client.read_chunk()
         assert the_load(router, worker) == (1, 0)
         steps[2].set()
-        assert await client.read_chunk() == b""
+        assert await client.read_chunk() == DONE
         await eventually(lambda: the_load(router, worker) == (0, 0), "all is given back")
 
 
@@ -66,8 +68,9 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
     async with router_over(lone_worker) as router:
         worker_id = f"127.0.0.1:{lone_worker.port}"
 
-        def count(status, worker=worker_id):
-            return f'warmroute_requests_total{{policy="cache_aware",role="mixed",status="{status}",worker="{worker}"}}'
+        def count(status, outcome, worker=worker_id):
+            labels = f'outcome="{outcome}",policy="cache_aware",role="mixed",status="{status}",worker="{worker}"'
+            return f"warmroute_requests_total{{{labels}}}"
 
         for status in (b"200 OK", b"200 OK", b"429 Too Many Requests"):
             lone_worker.script = answering(response(b"{}", status))
@@ -81,16 +84,19 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
             await eventually(hanging.given_up.is_set, "the connection to the worker is closed")
         await assert_nothing_held(router)
         seen = {_sorted_labels(name): value for name, value in (await samples(router)).items()}
-        assert seen[count(200)] == 2
-        assert seen[count(429)] == 1
-        assert seen[count(400, "")] == 1
-        assert seen[count(499)] == 1
+        assert seen[count(200, "served")] == 2
+        assert seen[count(429, "error")] == 1
+        assert seen[count(400, "refused", "")] == 1
+        assert seen[count(499, "aborted")] == 1
+        assert seen["warmroute_requests_received_total"] == seen["warmroute_requests_answered_total"] == 5
+        assert seen["warmroute_requests_running"] == 0
+        assert seen["warmroute_request_duration_seconds_count"] == seen["warmroute_router_added_seconds_count"] == 2
         assert seen["warmroute_ledger_consistent"] == 1
         assert seen['warmroute_leases_open{role="mixed"}'] == 0
         assert seen["warmroute_time_to_first_token_seconds_count"] == 2
         (tally,) = [worker.tally for worker in router.ledger.workers()]
         assert (tally.requests, tally.first_tokens) == (4, 2)
-        assert tally.ttft_seconds == pytest.approx(router.metrics.ttft_sum)
+        assert tally.ttft_seconds == pytest.approx(router.metrics.ttft.sum)
 
 
 def _sorted_labels(sample):

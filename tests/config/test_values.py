@@ -22,6 +22,8 @@ from warmroute.config.values import (
         ("http://a:8000/", "http://a:8000"),
         (" HTTP://Engine-1.pool:8000 ", "http://engine-1.pool:8000"),
         ("http://a", "http://a:80"),
+        ("HTTPS://a:8000/", "https://a:8000"),
+        ("https://a", "https://a:443"),
         ("http://[::1]:8000", "http://[::1]:8000"),
         ("[2001:db8::2]:1", "http://[2001:db8::2]:1"),
     ],
@@ -34,7 +36,6 @@ def test_a_worker_has_one_spelling(given: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("https://a:8000", "https.*not supported; use http"),
         ("http://a:8000/v1", "base path"),
         ("http://a:8000?x=1", "query"),
         ("http://user@a:8000", "user"),

@@ -28,6 +28,7 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
+from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 
 FAST = FleetTimes(
@@ -146,15 +147,18 @@ async def running_control(config: Config, times: FleetTimes = FAST) -> AsyncIter
     index = PrefixIndex(Ladder.default(), 1 << 20, 0)
     scheduler = Scheduler(policies, index, ledger, rng=random.Random(1), clock=time.monotonic)
     fleet = Fleet(config, scheduler.forget, times=times)
+    metrics = Metrics()
     await fleet.start()
     parts = ControlParts(
         fleet,
         ledger,
         scheduler,
-        Metrics(),
+        metrics,
         config,
         "1.2.3",
+        History(metrics, fleet.workers),
         upstream_connections=lambda: 7,
+        build=dict.fromkeys(("compiled", "event_loop", "python", "version"), "x"),
         inference_paths={"/v1/chat/completions"},
     )
     server = uvicorn.Server(

@@ -29,6 +29,7 @@ async def test_workers_are_listed_with_what_runs_on_them(control, engine):
         "url": engine.url,
         "role": "mixed",
         "state": "healthy",
+        "breaker": "closed",
         "running": 1,
         "pending_prefill_tokens": 10,
         "dialect": "fastdeploy",

@@ -57,7 +57,7 @@ async def make_fleet() -> AsyncIterator[MakeFleet]:
     async def make(*workers: str, tick: float = 0.05, timeout: float = 5.0, splitwise: bool = False, **more) -> Fleet:
         times = more.pop("times", QUICK)
         manager = {"worker": workers, "health_check_interval_secs": tick, "health_check_timeout_secs": timeout}
-        options = {key: more.pop(key) for key in ("on_change", "poll_interval") if key in more}
+        options = {key: more.pop(key) for key in ("on_change", "on_frozen", "poll_interval") if key in more}
         scheduler = more.pop("scheduler", {})
         sections = {"manager": {**manager, **more}, "server": {"splitwise": splitwise}, "scheduler": scheduler}
         config = Config.model_validate(sections)

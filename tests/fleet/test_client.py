@@ -49,7 +49,17 @@ async def test_only_a_200_counts(client, serve, status):
 async def test_a_hanging_probe_ends(client, make_engine):
     engine: FakeEngine = await make_engine()
     engine.gate.clear()
-    assert await client.probe(engine.url) == Probe(False, "no answer within 0.3 s")
+    probe = await client.probe(engine.url)
+    assert (probe.passed, probe.reason, probe.timed_out) == (False, "no answer within 0.3 s", True)
+
+
+async def test_an_alarm_that_comes_late_says_nothing_of_the_engine(client, make_engine):
+    engine: FakeEngine = await make_engine()
+    engine.gate.clear()
+    probing = asyncio.ensure_future(client.probe(engine.url))
+    await until(lambda: engine.probes_now)
+    time.sleep(0.7)  # the loop of the router is held up
+    assert (await probing).is_void
 
 
 async def test_a_cancellation_at_the_moment_of_the_timeout_is_not_lost(make_engine):

@@ -7,10 +7,15 @@ from warmroute.fleet.states import ImpossibleEventError, State
 
 
 def feed(health: Health, results: str) -> str:
-    """Feed + (passed), - (failed) and ! (refused); returns the state after each as its first letter."""
+    """Feed + (passed), - (failed), ~ (timed out) and ! (refused); returns the state after each as its first letter."""
     letters = ""
     for result in results:
-        health.refuse() if result == "!" else health.record(result == "+", "why")
+        if result == "!":
+            health.refuse("why")
+        elif result == "~":
+            health.time_out("why")
+        else:
+            health.record(result == "+", "why")
         letters += health.state.value[0]
     return letters
 
@@ -27,10 +32,41 @@ def feed(health: Health, results: str) -> str:
         (3, 3, "+++!-+++", "sshuuuuh"),
         (1, 3, "+++-!+++", "sshuuuuh"),
         (1, 2, "!++", "ssh"),
+        (3, 3, "+++~+", "sshuh"),
+        (3, 3, "+++---+~++", "sshhhuuuuu"),
+        (3, 1, "~~+", "ssh"),
     ],
 )
 def test_thresholds_count_results_in_a_row(failures, successes, results, states):
     assert feed(Health(failures, successes), results) == states
+
+
+def test_time_outs_in_a_row_end_with_any_answer():
+    health = Health(3, 1, State.HEALTHY)
+    counts = []
+    for result in "~~-~~+~":
+        feed(health, result)
+        counts.append(health.timeouts)
+    assert counts == [1, 2, 0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("results", "doubted"),
+    [
+        ("~", True),
+        ("~~", False),
+        ("~+", False),
+        ("~-", False),
+        ("~!", False),
+        ("-~", False),
+        ("!~", False),
+        ("-+~", True),
+    ],
+)
+def test_it_is_doubted_from_the_first_time_out_until_anything_else_is_known(results, doubted):
+    health = Health(1, 1, State.HEALTHY)
+    feed(health, results)
+    assert health.is_doubted is doubted
 
 
 def test_the_reason_is_that_of_the_last_failure_and_goes_with_it():

@@ -7,6 +7,7 @@ from tests.fleet.rosters import Surroundings, healthy, instance, routable, vital
 
 from warmroute.fleet.roster import DEFAULT_CACHE_TOKENS
 from warmroute.fleet.states import State
+from warmroute.fleet.verdict import Verdict
 
 
 @pytest.fixture
@@ -145,9 +146,10 @@ def test_a_refusal_counts_only_against_the_members_own_record(world):
     member = healthy(roster, role="prefill")
     orphan = member.worker
     roster.heartbeat(member, instance(role="decode"))
-    assert roster.refuse(orphan) is None
+    assert roster.of(orphan) is None
     assert member.routable
-    assert roster.refuse(member.worker) is member
+    assert roster.of(member.worker) is member
+    roster.refuse(member, Verdict.REFUSED, b"1")
     assert (member.state, routable(roster, "decode")) == ("unhealthy", [])
 
 
@@ -209,9 +211,9 @@ def test_one_line_per_change_and_none_per_probe(world, caplog):
     roster.remove(member, "test")
     assert [record.getMessage() for record in caplog.records] == [
         "worker http://a:1 (mixed) joins as static, starting",
-        "worker http://a:1 (mixed) is waited for: HTTP 503",
+        "worker http://a:1 (mixed) is waited for: HTTP 503; start it, or remove it with DELETE /workers/a:1",
         "worker http://a:1 (mixed) is healthy",
-        "worker http://a:1 (mixed) is unhealthy: HTTP 503",
+        "worker http://a:1 (mixed) is unhealthy: HTTP 503; it is probed until it is back, its own log should tell more",
         "worker http://a:1 (mixed) is paused",
         "worker http://a:1 (mixed) is removed: test",
     ]
@@ -224,12 +226,15 @@ def test_the_loss_of_a_worker_is_a_warning_and_its_return_is_not(world, caplog):
     caplog.clear()
     roster.record_probe(member, False, "HTTP 503")
     roster.record_probe(member, True)
-    roster.refuse(member.worker)
+    roster.refuse(member, Verdict.REFUSED, b"1")
     roster.remove(member, "gone", logging.WARNING)
     assert [(record.levelname, record.getMessage().partition(") ")[2]) for record in caplog.records] == [
-        ("WARNING", "is unhealthy: HTTP 503"),
+        ("WARNING", "is unhealthy: HTTP 503; it is probed until it is back, its own log should tell more"),
         ("INFO", "is healthy"),
-        ("WARNING", "is unhealthy: it refused a request"),
+        (
+            "WARNING",
+            "is unhealthy: it refused a connection; it is probed until it is back, its own log should tell more",
+        ),
         ("WARNING", "is removed: gone"),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,14 +79,18 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, port: int, receive_buffer: int | None = None) -> Self:
+    async def connect(cls, port: int, receive_buffer: int | None = None, tls: ssl.SSLContext | None = None) -> Self:
         """Connect; a small receive buffer makes a client that does not read felt early."""
         sock = socket.socket()
         if receive_buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-        return cls(*await asyncio.open_connection(sock=sock, limit=receive_buffer or 2**20))
+        return cls(
+            *await asyncio.open_connection(
+                sock=sock, limit=receive_buffer or 2**20, ssl=tls, server_hostname="127.0.0.1" if tls else None
+            )
+        )
 
     async def __aenter__(self) -> Self:
         return self

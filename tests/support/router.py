@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.scripted_worker import ScriptedWorker
 
 from warmroute.app import Router
-from warmroute.config.tree import Config, ManagerConfig, SchedulerConfig, ServerConfig
+from warmroute.config.tree import Config, ManagerConfig, SchedulerConfig, SecurityConfig, ServerConfig
 
 AT_LAST = 1.0
 """Seconds within which a promise such as "within 50 ms" must have come true on a busy machine."""
@@ -35,13 +35,18 @@ async def eventually(condition: Callable[[], bool], what: str, seconds: float = 
 
 
 def config(
-    *urls: str, server: dict[str, Any] | None = None, scheduler: dict[str, Any] | None = None, **manager: Any
+    *urls: str,
+    server: dict[str, Any] | None = None,
+    scheduler: dict[str, Any] | None = None,
+    security: dict[str, Any] | None = None,
+    **manager: Any,
 ) -> Config:
-    """A configuration for static workers at `urls`."""
+    """A configuration for static workers at `urls`. No breaker, unless it is asked for: tests share workers."""
     return Config(
         server=ServerConfig(host="127.0.0.1", port=free_port(), **(server or {})),
-        manager=ManagerConfig(worker=urls, **manager),
+        manager=ManagerConfig(worker=urls, **({"breaker_failures": 0} | manager)),
         scheduler=SchedulerConfig(**({"stats_interval_secs": 0} | (scheduler or {}))),
+        security=SecurityConfig(**(security or {})),
     )
 
 

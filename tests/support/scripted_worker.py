@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -99,6 +100,8 @@ def head(status: bytes, headers: Iterable[Header]) -> bytes:
 
 SSE_HEAD = head(b"200 OK", [(b"Content-Type", b"text/event-stream"), (b"Transfer-Encoding", b"chunked")])
 LAST_CHUNK = b"0\r\n\r\n"
+DONE = b"data: [DONE]\n\n"
+"""The last event of a stream of chat or completions; without it, a stream is broken."""
 
 
 def chunk(data: bytes) -> bytes:
@@ -168,6 +171,7 @@ class ScriptedWorker:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
+        self.tls: ssl.SSLContext | None = None  # to be set before it listens
 
     def forget(self) -> None:
         """Behave as if new; what other tests did is forgotten, open connections stay."""
@@ -177,7 +181,7 @@ class ScriptedWorker:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -191,7 +195,7 @@ class ScriptedWorker:
 
     async def listen(self) -> None:
         """Listen, on the same port as before if there was one."""
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=2**20)
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=2**20, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop_listening(self) -> None:

@@ -23,6 +23,7 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import ROLES, Pool, Worker
 from warmroute.telemetry.collector import Sources, create_registry
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.worker_families import WorkerState
 
 
 class Router:
@@ -36,6 +37,8 @@ class Router:
         self.index = index = PrefixIndex(Ladder.default(), index_bytes, 0)
         self.scheduler = Scheduler(policies, index, self.ledger, rng=Random(1), clock=lambda: 0.0)
         self.connections = 0
+        self.states: list[WorkerState] = []
+        self.breakers = []
         self.registry: CollectorRegistry = create_registry(
             Sources(
                 self.metrics,
@@ -44,6 +47,9 @@ class Router:
                 lambda: self.workers,
                 self.scheduler.policy_name,
                 lambda: self.connections,
+                worker_states=lambda: self.states,
+                build={"version": "1"},
+                breakers=lambda: self.breakers,
             )
         )
 
@@ -91,7 +97,7 @@ def test_a_router_without_workers_shows_zeros_and_no_gaps():
 
 def test_a_worker_has_its_series_before_its_first_request(worker):
     router = Router(worker)
-    assert router.samples("warmroute_requests_total") == {("request_num", "mixed", "200", "a:1"): 0}
+    assert router.samples("warmroute_requests_total") == {("served", "request_num", "mixed", "200", "a:1"): 0}
     assert router.samples("warmroute_pending_prefill_tokens")["mixed", "a:1"] == 0
     assert ("mixed", "") not in router.samples("warmroute_pending_prefill_tokens")
 
@@ -118,14 +124,14 @@ def test_a_removed_workers_series_stay_until_its_last_lease_is_back(worker):
     router = Router(worker)
     lease = router.lease(worker, 40)
     router.metrics.request_done("request_num", "mixed", "a:1", 200)
-    router.metrics.request_done("request_num", "mixed", "", 503)
+    router.metrics.request_done("request_num", "mixed", "", 503, "refused")
     router.remove(worker)
     assert router.samples("warmroute_running_requests")["mixed", "a:1"] == 1
     assert router.samples("warmroute_pending_prefill_tokens")["mixed", "a:1"] == 40
-    assert router.samples("warmroute_requests_total")["request_num", "mixed", "200", "a:1"] == 1
+    assert router.samples("warmroute_requests_total")["served", "request_num", "mixed", "200", "a:1"] == 1
     lease.release(Outcome.SERVED)
     assert router.samples("warmroute_running_requests") == {(role, ""): 0 for role in ROLES}
-    assert router.samples("warmroute_requests_total") == {("request_num", "mixed", "503", ""): 1}
+    assert router.samples("warmroute_requests_total") == {("refused", "request_num", "mixed", "503", ""): 1}
 
 
 def test_a_worker_that_came_back_under_its_old_id_is_one_series(worker):
@@ -160,7 +166,9 @@ def test_an_inconsistent_ledger_shows_and_is_logged_once(worker, caplog):
         assert router.samples("warmroute_ledger_consistent") == {(): 0}
         assert router.samples("warmroute_ledger_consistent") == {(): 0}
     (message,) = caplog.messages
-    assert message.startswith("ledger is not consistent: a:1: running_requests is 2")
+    assert message.startswith(
+        "ledger is not consistent, restart the router and report this: a:1: running_requests is 2"
+    )
     worker.load.running_requests -= 1
     assert router.samples("warmroute_ledger_consistent") == {(): 1}
     lease.release(Outcome.SERVED)
@@ -221,3 +229,64 @@ def test_prefill_workers_and_reasons_are_there_from_the_start():
     assert router.samples("warmroute_pd_recomputed_total") == {("p:1",): 1}
     assert router.samples("warmroute_pd_decode_alone_total") == {**reasons, ("several_prompts",): 1}
     assert Router().samples("warmroute_pd_recomputed_total") == {("",): 0}
+
+
+def test_a_workers_sums_are_those_of_all_records_of_its_id_and_go_with_it(worker):
+    router = Router(worker)
+    held = router.lease(worker, 40)
+    router.remove(worker)
+    again = Worker("a:1", "http://a:1")
+    router.workers.append(again)
+    for tally, seconds in ((worker.tally, 1.0), (again.tally, 0.5)):
+        tally.first_tokens, tally.ttft_seconds, tally.reported_cached_tokens = 1, seconds, 8
+    name = "warmroute_worker_time_to_first_token_seconds"
+    assert router.samples(f"{name}_count")["mixed", "a:1"] == 2
+    assert router.samples(f"{name}_sum")["mixed", "a:1"] == 1.5
+    assert router.samples("warmroute_worker_reported_cached_tokens_total")["mixed", "a:1"] == 16
+    held.release(Outcome.SERVED)
+    assert router.samples(f"{name}_sum")["mixed", "a:1"] == 0.5
+    router.remove(again)
+    assert router.samples(f"{name}_sum") == {(role, ""): 0 for role in ROLES}
+
+
+def test_workers_are_counted_by_state_and_shown_if_they_may_get_requests():
+    router = Router()
+    assert sum(router.samples("warmroute_workers").values()) == 0
+    router.states = [
+        WorkerState("mixed", "a:1", "healthy", True),
+        WorkerState("mixed", "b:1", "healthy", False),
+        WorkerState("decode", "c:1", "draining", False),
+    ]
+    workers = router.samples("warmroute_workers")
+    assert {labels: count for labels, count in workers.items() if count} == {
+        ("mixed", "healthy"): 2,
+        ("decode", "draining"): 1,
+    }
+    assert router.samples("warmroute_worker_routable") == {
+        ("mixed", "a:1"): 1,
+        ("mixed", "b:1"): 0,
+        ("decode", "c:1"): 0,
+        ("prefill", ""): 0,
+    }
+
+
+def test_what_has_come_is_what_is_over_and_what_runs():
+    router = Router()
+    router.metrics.received, router.metrics.answered = 7, 5
+    assert router.samples("warmroute_requests_received_total") == {(): 7}
+    assert router.samples("warmroute_requests_answered_total") == {(): 5}
+    assert router.samples("warmroute_requests_running") == {(): 2}
+
+
+def test_the_build_is_told():
+    assert Router().samples("warmroute_build_info") == {("1",): 1}
+
+
+def test_breakers_show_their_states_and_how_often_they_opened():
+    router = Router()
+    assert router.samples("warmroute_breaker_opened_total") == {("", ""): 0}
+    router.breakers = [("mixed", "a:1", "closed", 0), ("mixed", "b:1", "trying", 1), ("decode", "c:1", "open", 3)]
+    states = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 2, ("prefill", ""): 0}
+    assert router.samples("warmroute_breaker_state") == states
+    opened = {("mixed", "a:1"): 0, ("mixed", "b:1"): 1, ("decode", "c:1"): 3}
+    assert router.samples("warmroute_breaker_opened_total") == opened

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 # What `warmroute --help` says of each, without loading any of them.
 COMMANDS = {
     "serve": "run the router",
+    "status": "tell whether a running router can serve, for people and scripts",
+    "top": "watch a running router in the terminal",
     "check": "print the effective configuration, or everything that is wrong with it",
     "engine": "run a simulated engine",
     "demo": "compare round_robin with cache_aware on simulated engines",
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
+    "replay": "compare policies on recorded traffic, in virtual time",
 }
 BAD_USAGE = 2
 # As in orderly ends: servers are meant to be ended by these signals, other commands are broken off.

@@ -5,7 +5,7 @@ Each gives problems as single lines that name the setting; none raises for bad i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,8 @@ from warmroute.fleet.instance import check_role
 from warmroute.fleet.static import read_statics
 from warmroute.scheduling.errors import SchedulingError
 from warmroute.scheduling.registry import create_policy, policy_names, policy_options
+from warmroute.telemetry.access_log import STDOUT
+from warmroute.tls import ClientTls, ServerTls, TlsError
 
 
 @dataclass(slots=True)
@@ -68,6 +70,44 @@ def tokenizer(config: Config, settings: Mapping[str, Setting]) -> list[str]:
         return [f"{label}: there is no file {path}"]
     if find_spec("tokenizers") is None:
         return [f"{label} needs the package tokenizers: pip install 'warmroute[tokenizer]'"]
+    return []
+
+
+def certificates(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps the certificates from being used, and what contradicts itself."""
+    security = config.security
+    problems = []
+    for key, cert in (("tls-key", security.tls_cert), ("upstream-key", security.upstream_cert)):
+        setting = settings.get(f"security.{key}")
+        if setting is not None and not cert:
+            problems.append(f"{setting.label} needs {key.removesuffix('key')}cert")
+    if security.upstream_ca and security.upstream_insecure:
+        problems.append(f"{settings['security.upstream-ca'].label} is not used with upstream-insecure")
+    if security.tls_cert:
+        problems += _tried(lambda: ServerTls(security.tls_cert, security.tls_key), settings["security.tls-cert"])
+    tls = ClientTls(security.upstream_ca, security.upstream_cert, security.upstream_key)
+    for key, path in (("upstream-cert", security.upstream_cert), ("upstream-ca", security.upstream_ca)):
+        if path and not problems:
+            problems += _tried(lambda: tls.context, settings[f"security.{key}"])
+    return problems
+
+
+def _tried(use: Callable[[], object], setting: Setting) -> list[str]:
+    try:
+        use()
+    except TlsError as error:
+        return [f"{setting.label}: {error}"]
+    return []
+
+
+def access_log(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps the access log from being written."""
+    path = config.log.access_log
+    if not path:
+        prefixes = settings.get("log.access-log-prefixes")
+        return [f"{prefixes.label} needs access-log"] if prefixes is not None and config.log.access_log_prefixes else []
+    if path != STDOUT and not Path(path).parent.is_dir():
+        return [f"{settings['log.access-log'].label}: there is no directory {Path(path).parent}"]
     return []
 
 

@@ -12,6 +12,7 @@ from warmroute.config.implied import implications
 from warmroute.config.load import ConfigError, load
 from warmroute.config.options import CONFIG_PATH, Option, all_options, sections
 from warmroute.config.reference import default_text
+from warmroute.config.secrets import read_key_files
 from warmroute.config.sources import Setting, config_path_variable
 from warmroute.config.tree import Config
 
@@ -21,11 +22,13 @@ class Effective:
     """A configuration that passed every check.
 
     `notes` are for the log, one line each; `settings` tells where the values that are not defaults come from.
+    `config_path` is the file, empty if there is none.
     """
 
     config: Config
     notes: tuple[str, ...]
     settings: Mapping[str, Setting]
+    config_path: str = ""
 
 
 def add_settings(parser: ArgumentParser) -> None:
@@ -60,16 +63,24 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
     loaded = load(environ, {**flags, CONFIG_PATH: args.config_path}, args.unknown_arguments)
     implied = implications(loaded)
     settings = implied.settings
-    config = checks.find_files(implied.config, loaded.config_path)
+    config, key_problems = read_key_files(checks.find_files(implied.config, loaded.config_path), settings)
     found = checks.policies(config, settings)
-    problems = [*loaded.problems, *implied.problems, *found.problems, *checks.tokenizer(config, settings)]
+    problems = [
+        *loaded.problems,
+        *implied.problems,
+        *found.problems,
+        *checks.tokenizer(config, settings),
+        *checks.access_log(config, settings),
+        *key_problems,
+    ]
+    problems += checks.certificates(config, settings)
     if not implied.problems:
         problems += checks.workers(config)
     for remark in checks.to_serve(config, settings):
         (problems if serving else found.notes).append(remark)
     if problems:
         raise ConfigError(problems)
-    return Effective(config, tuple(found.notes), settings)
+    return Effective(config, tuple(found.notes), settings, loaded.config_path)
 
 
 def _add_flag(add: Callable[..., object], option: Option) -> None:

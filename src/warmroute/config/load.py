@@ -99,5 +99,7 @@ def _reason(detail: Any, setting: Setting) -> str:
         ("a valid boolean", "true or false"),
     ):
         message = message.replace(theirs, ours)
+    if setting.option.secret:
+        return message
     given = repr(setting.value)
     return f"{message}, not {given if len(given) <= 80 else given[:77] + '...'}"

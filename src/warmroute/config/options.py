@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warmroute.config.tree import Config, FileDefault, FlagAlias, FlagName
+from warmroute.config.tree import Config, FileDefault, FlagAlias, FlagName, Secret
 
 ENVIRONMENT_PREFIX = "WARMROUTE_"
 CONFIG_PATH = "config-path"
@@ -27,7 +27,7 @@ _Mark = TypeVar("_Mark")
 class Option:
     """One option. `field` is its name in the section's class, `key` its YAML key, `flag` its flag without dashes.
 
-    `alias` is a second name of the flag, empty for none.
+    `alias` is a second name of the flag, empty for none. The value of a `secret` one is never shown.
     """
 
     section: str
@@ -40,6 +40,7 @@ class Option:
     default: Any
     file_default: str | None
     description: str
+    secret: bool = False
 
     @property
     def path(self) -> str:
@@ -127,6 +128,7 @@ def _option(section: str, name: str, field: FieldInfo) -> Option:
         default=field.default,
         file_default=file_default.value if file_default else None,
         description=field.description or "",
+        secret=_mark(field, Secret) is not None,
     )
 
 

@@ -47,6 +47,8 @@ def default_text(option: Option) -> str:
         text = "none"
     elif isinstance(value, bool):
         text = str(value).lower()
+    elif isinstance(value, tuple):
+        text = ", ".join(value)
     else:
         text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{text}; with a file: {option.file_default}" if option.file_default else text

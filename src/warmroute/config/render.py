@@ -1,4 +1,7 @@
-"""A configuration as YAML that loads as the same configuration, with the source of each value that is not a default."""
+"""A configuration as YAML that loads as the same configuration, with the source of each value that is not a default.
+
+Secrets are left out: of them a comment tells how many there are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,11 @@ def as_yaml(config: Config, settings: Mapping[str, Setting]) -> str:
         lines.append(f"{section.name}:")
         values = getattr(config, section.name)
         for option in section.options:
-            text = f"  {option.key}: {scalar(getattr(values, option.field))}"
+            value = getattr(values, option.field)
+            if option.secret and value:
+                lines.append(f"  # {option.key}: {len(value)}, not shown")
+                continue
+            text = f"  {option.key}: {scalar(value)}"
             origin = _origin(option, settings)
             lines.append(f"{text}  # {origin}" if origin else text)
     return "\n".join(lines) + "\n"

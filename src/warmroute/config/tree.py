@@ -11,14 +11,18 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from warmroute.config.log_levels import module_levels
 from warmroute.config.values import (
     comma_list,
     http_url,
     lower_case,
+    networks,
     not_supported,
     numbered_urls,
     origins,
+    secrets,
     with_numbers,
+    worker_keys,
     worker_urls,
 )
 
@@ -44,8 +48,14 @@ class FileDefault:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The option's value is shown nowhere: not by `warmroute check`, not in messages, not in logs."""
+
+
 TextList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(origins)]
+Secrets = Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(secrets), Secret()]
 NumberedUrls = Annotated[tuple[str, ...], BeforeValidator(with_numbers), AfterValidator(numbered_urls)]
 
 
@@ -90,6 +100,39 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    client_read_timeout: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds a request may take to come (and one more per 1000 bytes), or pause; 0: any.",
+    )
+    connect_timeout: float = Field(default=2.0, gt=0, description="Seconds a connection to a worker may take.")
+    first_byte_timeout: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds until the first body byte of an answer; 0: any, since long prompts take long.",
+    )
+    stream_idle_timeout: float = Field(
+        default=120.0, ge=0, description="Seconds of silence within an answer that has begun; 0: any."
+    )
+    request_timeout: float = Field(
+        default=1800.0, ge=0, description="Seconds from a complete request to the end of its answer; 0: any."
+    )
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        description="Workers (or pairs) that one request is sent to at most, while its client has nothing.",
+    )
+    retry_budget: float = Field(
+        default=0.2,
+        ge=0,
+        description="Share of recent requests, at least 10 a second, to try again after a 5xx answer; 0: none.",
+    )
+    drain_delay: float = Field(
+        default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
+    )
+    drain_timeout: float = Field(
+        default=30.0, ge=0, description="Seconds that running requests have after that; the rest is told and ended."
+    )
     cors_allowed_origins: Origins = Field(default=(), description="Origins that browsers may call from; * is any.")
 
 
@@ -108,6 +151,25 @@ class LogConfig(_Section):
     ] = Field(default="info", description="Lowest level written.")
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
+    )
+    access_log: str = Field(
+        default="", description="File that gets one JSON line for each inference request, or stdout (off unless set)."
+    )
+    access_log_prefixes: bool = Field(
+        default=False,
+        description="Such a line also tells which prompts began alike, by keyed hashes: for warmroute replay.",
+    )
+    format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
+        default="auto", description="Form of a line; auto: text on a terminal, else JSON."
+    )
+    levels: Annotated[TextList, AfterValidator(module_levels), FlagName("log-levels")] = Field(
+        default=(), description="module=level, ...: parts with a level of their own, as gateway=debug,fleet=warning."
+    )
+    max_file_mb: Annotated[int, FlagName("log-max-file-mb")] = Field(
+        default=100, ge=0, description="MiB after which a log file is moved to router.log.1; 0: never."
+    )
+    kept_files: Annotated[int, FlagName("log-kept-files")] = Field(
+        default=5, ge=1, description="So many moved log files are kept."
     )
 
 
@@ -144,6 +206,12 @@ class ManagerConfig(_Section):
     )
     health_check_interval_secs: float = Field(default=5.0, gt=0, description="Seconds between two health ticks.")
     health_check_endpoint: str = Field(default="/health", pattern=r"^/\S*$", description="Path that is probed.")
+    breaker_failures: int = Field(
+        default=5, ge=0, description="Failed requests in a row that keep a worker from getting more; 0: never."
+    )
+    breaker_open: float = Field(
+        default=10.0, gt=0, description="Seconds until such a worker is tried with one request."
+    )
     enable_infer_ready_check: bool = Field(
         default=False, description="/ready also sends a one-token request to the workers."
     )
@@ -214,7 +282,63 @@ class SchedulerConfig(_Section):
         description="Remote tokenizer; /tokenize is appended if the URL has no path. Bodies above 1 MB go without.",
     )
     tokenizer_timeout_secs: float = Field(default=2.0, gt=0, description="Seconds the tokenizer may take.")
+    max_inflight_per_worker: int = Field(
+        default=0, ge=0, description="Requests that a worker gets at once; more wait here. 0: any number."
+    )
+    max_queue: int = Field(default=1000, ge=0, description="Requests that may wait here; others get 429.")
+    queue_timeout: float = Field(default=60.0, gt=0, description="Seconds a request may wait here; then it gets 429.")
     stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
+
+
+class SecurityConfig(_Section):
+    """Who may ask for what, and how the router shows who it is. Keys are better given in files or variables: flags can
+    be read in the list of processes.
+    """
+
+    api_key: Secrets = Field(
+        default=(), repr=False, description="Key that inference requests must bring; may be repeated."
+    )
+    api_key_file: str = Field(default="", description="File with such keys, one a line.")
+    admin_key: Secrets = Field(
+        default=(),
+        repr=False,
+        description="Key for control endpoints that change something; without one, only loopback may call them.",
+    )
+    admin_key_file: str = Field(default="", description="File with such keys, one a line.")
+    allow_registration_from: Annotated[TextList, AfterValidator(networks)] = Field(
+        default=("loopback", "private"),
+        description="CIDR blocks (or loopback, private, none) from which engines may register without an admin key.",
+    )
+    worker_key: Annotated[tuple[str, ...], BeforeValidator(comma_list), AfterValidator(worker_keys), Secret()] = Field(
+        default=(),
+        repr=False,
+        description="KEY that the router shows to all workers, or URL=KEY for one of them; may be repeated.",
+    )
+    worker_key_file: str = Field(default="", description="File with such keys, one a line.")
+    tls_cert: str = Field(
+        default="", description="Certificate chain (PEM) to serve clients over TLS; read anew when it changes."
+    )
+    tls_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_ca: str = Field(
+        default="", description="Authorities (PEM) that vouch for workers at https:// URLs; none: the system's."
+    )
+    upstream_cert: str = Field(
+        default="", description="Certificate chain (PEM) to show these workers; read anew when it changes."
+    )
+    upstream_key: str = Field(default="", description="Its private key, if that is in a file of its own.")
+    upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
+
+
+class TelemetryConfig(_Section):
+    """What the router tells of its work beside logs and /metrics."""
+
+    explain: bool = Field(
+        default=False,
+        description="Every answer tells how its worker was chosen; a request asks with x-warmroute-explain: 1.",
+    )
+    decisions_kept: int = Field(
+        default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
+    )
 
 
 class Config(_Section):
@@ -225,3 +349,5 @@ class Config(_Section):
     log: LogConfig = Field(default_factory=LogConfig)
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
     scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig)
+    security: SecurityConfig = Field(default_factory=SecurityConfig)
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig)

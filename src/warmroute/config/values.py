@@ -1,10 +1,12 @@
-"""Value forms that several options share: lists, worker URLs, other URLs. Each function raises ValueError."""
+"""Value forms that several options share: lists, URLs, keys, networks. Each function raises ValueError."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
+
+from warmroute.access.networks import parse_networks
 
 Value = TypeVar("Value")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -50,17 +52,13 @@ def not_supported(value: Value) -> Value:
 
 
 def worker_url(text: str) -> str:
-    """The one spelling of a worker's address: `http://host:port`, IPv6 in brackets.
+    """The one spelling of a worker's address: `http://host:port` or `https://host:port`, IPv6 in brackets.
 
-    Accepts `host:port` without a scheme and a trailing slash. `http://host` means port 80.
+    Accepts `host:port` without a scheme, which is http, and a trailing slash. Without a port, 80 or 443 is meant.
     """
     given = text.strip()
     parts = _split(given if "://" in given else f"http://{given}")
-    if parts.scheme == "https":
-        raise ValueError(
-            "uses https, which is not supported; use http://host:port, or put a TLS proxy in front of the worker"
-        )
-    if parts.scheme != "http":
+    if parts.scheme not in _DEFAULT_PORTS:
         raise ValueError("must be http://host:port")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must be http://host:port, without user, query or fragment")
@@ -71,10 +69,10 @@ def worker_url(text: str) -> str:
     if port is None:
         if "://" not in given:
             raise ValueError("needs a port, as in http://host:port")
-        port = 80
+        port = _DEFAULT_PORTS[parts.scheme]
     if port == 0:
         raise ValueError("must have a port from 1 to 65535")
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{parts.scheme}://[{host}]:{port}" if ":" in host else f"{parts.scheme}://{host}:{port}"
 
 
 def worker_urls(texts: Iterable[str]) -> tuple[str, ...]:
@@ -146,6 +144,54 @@ def _origin(text: str) -> str:
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}"
+
+
+def secrets(texts: Iterable[str]) -> tuple[str, ...]:
+    """Keys, each once. ValueError, which shows none, for one that no HTTP header can carry."""
+    keys = tuple(dict.fromkeys(texts))
+    if not all(map(_is_secret, keys)):
+        raise ValueError("holds a key with characters other than printable ASCII without blanks and commas")
+    return keys
+
+
+def worker_keys(texts: Iterable[str]) -> tuple[str, ...]:
+    """`KEY` for all workers, `URL=KEY` for one. The URLs as `worker_url` spells them; ValueError shows no key."""
+    found: dict[str, str] = {}
+    for text in texts:
+        url, key = split_worker_key(text)
+        secrets((key,))
+        if url in found:
+            raise ValueError(f"has two keys for {url or 'all workers'}")
+        found[url] = f"{url}={key}" if url else key
+    return tuple(found.values())
+
+
+def split_worker_key(text: str) -> tuple[str, str]:
+    """URL (empty: all workers) and key of one of `worker_keys`. ValueError for a bad URL."""
+    if not text.lower().startswith(("http://", "https://")):
+        return "", text
+    url, _, key = text.partition("=")
+    try:
+        return worker_url(url), key
+    except ValueError as error:
+        raise ValueError(f"of a worker: its URL {error}") from None
+
+
+def keys_by_url(texts: Iterable[str]) -> dict[str, str]:
+    """What `worker_keys` has read, by URL; the key for all workers by an empty one."""
+    return dict(map(split_worker_key, texts))
+
+
+def networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Names of networks as they are given; ValueError names one that is none."""
+    names = tuple(texts)
+    for name in names:
+        parse_networks(name)
+    return names
+
+
+def _is_secret(text: str) -> bool:
+    return bool(text) and all("!" <= character <= "~" and character != "," for character in text)
 
 
 def _is_number(value: object) -> bool:

@@ -10,10 +10,13 @@ from starlette.middleware.cors import CORSMiddleware
 
 from warmroute.config import cors
 from warmroute.control.abort import abort_routes
+from warmroute.control.access import AccessGuard, AccessRules
+from warmroute.control.admin import admin_routes
 from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
 from warmroute.control.errors import install_error_handlers
 from warmroute.control.health import health_routes
+from warmroute.control.live_page import live_page_routes
 from warmroute.control.metrics import metrics_routes
 from warmroute.control.models import models_routes
 from warmroute.control.parts import ControlParts
@@ -44,8 +47,11 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         metrics_routes(parts),
         models_routes(parts),
         abort_routes(parts),
+        admin_routes(parts),
+        live_page_routes(),
     ):
         app.include_router(routes)
+    app.add_middleware(AccessGuard, rules=AccessRules(parts.config))
     if origins := parts.config.server.cors_allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -42,7 +42,7 @@ def install_error_handlers(app: FastAPI, inference_paths: Collection[str]) -> No
 
     async def control_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ControlError)  # noqa: S101
-        return JSONResponse({"code": error.status, "msg": error.msg}, error.status)
+        return control_response(error)
 
     async def openai_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, OpenAIError)  # noqa: S101
@@ -67,6 +67,11 @@ def install_error_handlers(app: FastAPI, inference_paths: Collection[str]) -> No
     app.add_exception_handler(HTTPException, routing_error)
     app.add_exception_handler(ClientDisconnect, client_left)
     app.add_exception_handler(Exception, bug)
+
+
+def control_response(error: ControlError, headers: dict[str, str] | None = None) -> JSONResponse:
+    """The contract's error object for `error`."""
+    return JSONResponse({"code": error.status, "msg": error.msg}, error.status, headers)
 
 
 def openai_response(error: OpenAIError, headers: dict[str, str] | None = None) -> JSONResponse:

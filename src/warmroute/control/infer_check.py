@@ -10,9 +10,11 @@ from random import Random
 import aiohttp
 import msgspec
 
+from warmroute.access.worker_keys import WorkerKeys
 from warmroute.engines.dialect import Dialect, InTurn, Request
 from warmroute.engines.peer import Peer
 from warmroute.fleet.client import REQUEST_ERRORS, EngineClient
+from warmroute.tls import ClientTls
 
 CHECK_TIMEOUT_SECONDS = 60.0  # as in FastDeploy's router
 _PATH = "/v1/chat/completions"
@@ -25,8 +27,16 @@ class CannotServe(Exception):  # noqa: N818 - it states a fact about a worker, n
 class InferCheck:
     """Sends the request. Each method returns once it was served, else it raises CannotServe."""
 
-    def __init__(self, http: Callable[[], aiohttp.ClientSession], rng: Random) -> None:
+    def __init__(
+        self,
+        http: Callable[[], aiohttp.ClientSession],
+        rng: Random,
+        keys: WorkerKeys | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._http = http
+        self._keys = keys
+        self._tls = tls
         self._rng = rng
 
     async def alone(self, url: str, models: Collection[str]) -> None:
@@ -52,10 +62,9 @@ class InferCheck:
             raise CannotServe(str(failures[0]))
 
     async def _post(self, url: str, body: bytes) -> bytes:
-        client = EngineClient(self._http(), "", CHECK_TIMEOUT_SECONDS)
-        headers = {"content-type": "application/json"}
+        client = EngineClient(self._http(), "", CHECK_TIMEOUT_SECONDS, self._keys, self._tls)
         try:
-            status, answer = await client.post(url + _PATH, body, headers, CHECK_TIMEOUT_SECONDS)
+            status, answer = await client.post(url, _PATH, body, CHECK_TIMEOUT_SECONDS)
         except REQUEST_ERRORS as error:
             raise CannotServe(f"{url}: {client.explain(error, CHECK_TIMEOUT_SECONDS)}") from error
         if status != 200:

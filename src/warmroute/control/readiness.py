@@ -36,7 +36,7 @@ class Readiness:
         self._retry_seconds = tick
         # An outage that probes have seen lasts a tick at least, so none is overlooked.
         self._look_seconds = min(LOOK_SECONDS, tick / 4)
-        self._infer = InferCheck(lambda: fleet.http, Random())
+        self._infer = InferCheck(lambda: fleet.http, Random(), fleet.keys, fleet.tls)
         self._checks: dict[Worker, asyncio.Task[None]] = {}
         self._watch: asyncio.Task[None] | None = None
 
@@ -98,7 +98,11 @@ class Readiness:
                 try:
                     await self._ask(member, attempt)
                 except (CannotServe, UnknownWorker) as problem:
-                    logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
+                    logger.warning(
+                        "worker %s is healthy but cannot serve: %s; look into its log, it is asked again",
+                        member.url,
+                        problem,
+                    )
                 else:
                     logger.info("worker %s has answered its one-token request", member.url)
                     return

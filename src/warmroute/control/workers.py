@@ -134,6 +134,7 @@ def _entry(member: Member) -> dict[str, Any]:
         "url": member.url,
         "role": member.role,
         "state": member.state,
+        "breaker": member.breaker.state.value,
         "running": load.running_requests,
         "pending_prefill_tokens": load.pending_prefill_tokens,
         "dialect": member.dialect.name if member.dialect else None,

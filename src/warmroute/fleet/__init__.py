@@ -7,6 +7,7 @@ from warmroute.fleet.instance import InstanceInfo, read_instance
 from warmroute.fleet.member import Member
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
+from warmroute.fleet.verdict import Verdict
 
 __all__ = [
     "Answer",
@@ -18,6 +19,7 @@ __all__ = [
     "Member",
     "NotHealthy",
     "UnknownWorker",
+    "Verdict",
     "read_instance",
     "static_instances",
 ]

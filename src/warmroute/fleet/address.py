@@ -16,10 +16,11 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Host (IPv6 without brackets) and port of a worker."""
+    """Host (IPv6 without brackets) and port of a worker, and whether it speaks TLS there."""
 
     host: str
     port: int
+    secure: bool = False
 
     @property
     def id(self) -> str:
@@ -28,15 +29,20 @@ class Address:
 
     @property
     def url(self) -> str:
-        """`http://host:port`."""
-        return f"http://{self.id}"
+        """`http://host:port`, or with https."""
+        return f"{self.scheme}://{self.id}"
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return "https" if self.secure else "http"
 
 
 def parse_address(text: str) -> Address:
     """Read a URL or `host:port`; raises ValueError that says what is wrong with it."""
     parts = urlsplit(worker_url(text))
     host = parse_host(parts.hostname or "")
-    return Address(host, parts.port or 80)
+    return Address(host, parts.port or 0, parts.scheme == "https")
 
 
 def parse_host(text: str) -> str:

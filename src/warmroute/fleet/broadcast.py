@@ -34,9 +34,8 @@ async def broadcast(
 
 
 async def _ask(client: EngineClient, member: Member, path: str, body: bytes, seconds: float) -> Answer:
-    headers = {"content-type": "application/json"}
     try:
-        status, answer = await client.post(member.url + path, body, headers, seconds)
+        status, answer = await client.post(member.url, path, body, seconds)
     except REQUEST_ERRORS as error:
         return Answer(member, None, error=client.explain(error, seconds))
     failure = None if 200 <= status < 300 else f"HTTP {status}"

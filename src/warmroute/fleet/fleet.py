@@ -13,11 +13,14 @@ from dataclasses import replace
 
 import aiohttp
 
-from warmroute.config import Config
+from warmroute.access.worker_keys import WorkerKeys
+from warmroute.config import Config, ManagerConfig
+from warmroute.config.values import keys_by_url
 from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.background import Background
+from warmroute.fleet.breaker import BreakerRules
 from warmroute.fleet.broadcast import Answer, broadcast
 from warmroute.fleet.client import EngineClient, open_session
 from warmroute.fleet.errors import InvalidInstance, UnknownWorker
@@ -28,10 +31,12 @@ from warmroute.fleet.roster import Roster, RosterRules
 from warmroute.fleet.states import State
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
+from warmroute.fleet.verdict import UNREACHABLE, Verdict
 from warmroute.fleet.view import FleetView, worker_id
 from warmroute.fleet.watcher import Intervals, Watcher
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.guard import Guard
+from warmroute.tls import ClientTls
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +48,7 @@ class Fleet(FleetView):
     """All workers, from `start` to `stop`, both in the loop that serves requests.
 
     `scheduler_forget` purges a worker's prefix entries. `poll_interval` is in seconds (default: the tick interval).
+    `on_frozen` hears of workers that take connections and answer nothing, not even probes.
     Methods that take a worker's name accept its id (`host:port`) and its URL, and raise UnknownWorker.
     """
 
@@ -53,6 +59,7 @@ class Fleet(FleetView):
         *,
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[], None] = lambda: None,
+        on_frozen: Callable[[Worker], None] = lambda _: None,
         poll_interval: float | None = None,
         times: FleetTimes | None = None,
     ) -> None:
@@ -66,25 +73,36 @@ class Fleet(FleetView):
             config.scheduler.worker_cache_tokens,
             DIALECTS.get(manager.engine),
             config.server.splitwise,
+            BreakerRules(manager.breaker_failures, manager.breaker_open),
         )
         super().__init__(config, Roster(rules, scheduler_forget, clock, on_change))
+        self._on_frozen = on_frozen
         self._background = Background()
         self._watchers: dict[str, Watcher] = {}
         self._registrations: dict[str, asyncio.Task[None]] = {}
+        self._statics: dict[str, InstanceInfo] = {}
         self._returns: dict[str, asyncio.Task[None]] = {}
         self._leave_began = asyncio.Event()
         self._session: aiohttp.ClientSession | None = None
+        self.keys = WorkerKeys(keys_by_url(config.security.worker_key))
+        """What is shown to workers that ask for a key."""
+        self.tls = ClientTls(
+            config.security.upstream_ca,
+            config.security.upstream_cert,
+            config.security.upstream_key,
+            insecure=config.security.upstream_insecure,
+        )
+        """How workers at https:// URLs are trusted."""
 
     async def start(self) -> None:
         """Begin to probe the static workers. Raises InvalidInstance when one cannot be understood."""
         manager = self._config.manager
-        # Where a file entry has the address of a URL, the entry counts: it tells more.
-        statics = {info.id: info for info in static_instances(manager)}
-        for info in statics.values():
-            check_role(info.role, splitwise=self._config.server.splitwise)
+        self._statics = self._named(manager)
         self._session = open_session()
-        self._client = EngineClient(self._session, manager.health_check_endpoint, manager.health_check_timeout_secs)
-        for info in statics.values():
+        self._client = EngineClient(
+            self._session, manager.health_check_endpoint, manager.health_check_timeout_secs, self.keys, self.tls
+        )
+        for info in self._statics.values():
             self._want(info, "static")
         self._background.run(self._keep_house(), "fleet housekeeping")
 
@@ -103,10 +121,32 @@ class Fleet(FleetView):
         return self._session
 
     def worker_refused(self, worker: Worker) -> None:
-        """Nobody answered there: no new requests until a probe passes, and a probe at once."""
-        member = self._roster.refuse(worker)
-        if member is not None and (watcher := self._watchers.get(member.id)):
+        """Nobody answered there: what `judge` says with REFUSED, for a caller that has no request."""
+        self.judge(worker, Verdict.REFUSED, b"")
+
+    def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
+        """Tell how an attempt of a request has ended on a worker; one that is no member (any more) is ignored.
+
+        Of good answers only those of workers that are `suspect` need to be told. After REFUSED and CONNECT_TIMEOUT the
+        worker is unroutable until it passes a probe, which comes at once; the other failures count for its breaker.
+        """
+        member = self._roster.of(worker)
+        if member is None:
+            return
+        if verdict not in UNREACHABLE:
+            self._roster.breakers.judge(member, verdict, request_id)
+            return
+        self._roster.refuse(member, verdict, request_id)
+        if watcher := self._watchers.get(member.id):
             watcher.hint()
+
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
+        """A request is about to be sent to a worker. Only needed for one that is `suspect`: with a breaker that is
+        half open, it leaves the pools until the verdict on this request.
+        """
+        member = self._roster.of(worker)
+        if member is not None:
+            self._roster.breakers.attempt_started(member, request_id)
 
     async def register(self, info: InstanceInfo) -> None:
         """A registration or heartbeat. A known worker is answered at once, a new one after its probes.
@@ -134,6 +174,23 @@ class Fleet(FleetView):
             raise InvalidInstance(f"worker {url[:200]!r} {error}") from None
         check_role(role, splitwise=self._config.server.splitwise)
         return self._want(InstanceInfo.at(address, role, bootstrap_port), "added")
+
+    def restate(self, manager: ManagerConfig) -> tuple[int, int]:
+        """Take over the static workers of a new configuration; returns how many are new or changed, and how many gone.
+
+        Who is not named any more gets no new requests, and is removed when its running ones have ended, unless it
+        registers itself. Raises InvalidInstance, before anything has changed.
+        """
+        before, self._statics = self._statics, self._named(manager)
+        gone = [info for key, info in before.items() if key not in self._statics]
+        news = [info for key, info in self._statics.items() if before.get(key) != info]
+        for info in gone:
+            self._unwant(info)
+        for info in news:
+            member = self._want(info, "static")
+            if not member.info.registers:
+                self._roster.heartbeat(member, info)
+        return len(news), len(gone)
 
     def drain(self, worker: str) -> Member:
         """Hold a worker: no new requests, whatever it says, until `undrain`."""
@@ -186,6 +243,20 @@ class Fleet(FleetView):
             raise UnknownWorker(worker)
         return member
 
+    def _named(self, manager: ManagerConfig) -> dict[str, InstanceInfo]:
+        # Where a file entry has the address of a URL, the entry counts: it tells more.
+        statics = {info.id: info for info in static_instances(manager)}
+        for info in statics.values():
+            check_role(info.role, splitwise=self._config.server.splitwise)
+        return statics
+
+    def _unwant(self, info: InstanceInfo) -> None:
+        member = self._roster.members.get(info.id)
+        if member is not None and member.info.registers:
+            member.wanted = False
+        elif member is not None or info.id in self._returns:
+            self.deregister(info.id, for_good=True)
+
     def _want(self, info: InstanceInfo, source: Source) -> Member:
         if returning := self._returns.pop(info.id, None):
             returning.cancel()
@@ -204,7 +275,7 @@ class Fleet(FleetView):
         return member
 
     def _watch(self, member: Member) -> None:
-        watcher = Watcher(member, self._roster, self._client, self._intervals, self._times)
+        watcher = Watcher(member, self._roster, self._client, self._intervals, self._times, self._on_frozen)
         self._watchers[member.id] = watcher
         watcher.start(self._background)
 
@@ -257,8 +328,11 @@ class Fleet(FleetView):
                 returning = self._bring_back(member.info, member.source)
                 self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
         for member in self._roster.expired(self._times.expiry):
-            reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
+            reason = (
+                f"no heartbeat and no passed probe for {self._times.expiry:g} s; an engine that starts registers again"
+            )
             self._remove(member, reason, logging.WARNING)
+        self._roster.breakers.tick()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
 
     def _remove(self, member: Member, reason: str, level: int = logging.INFO) -> None:

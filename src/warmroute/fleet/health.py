@@ -9,6 +9,8 @@ class Health:
     """Counts results in a row. `reason` says why the worker is not healthy.
 
     `refusals` counts hints of the data plane, so that a probe that began before a hint can be told from one after it.
+    `timeouts` counts probes in a row that were not answered in time. `is_doubted` is true of a worker that was healthy
+    up to the first of them, as long as nothing else is known: better than nobody.
     """
 
     __slots__ = (
@@ -17,9 +19,11 @@ class Health:
         "_needed",
         "_passed",
         "_success_threshold",
+        "is_doubted",
         "reason",
         "refusals",
         "state",
+        "timeouts",
     )
 
     def __init__(self, failure_threshold: int, success_threshold: int, state: State = State.STARTING) -> None:
@@ -31,6 +35,8 @@ class Health:
         self.state = state
         self.reason = ""
         self.refusals = 0
+        self.timeouts = 0
+        self.is_doubted = False
 
     @property
     def is_healthy(self) -> bool:
@@ -43,7 +49,9 @@ class Health:
         return not self.is_healthy and self._passed + 1 >= self._needed
 
     def record(self, passed: bool, reason: str = "") -> bool:
-        """Count one probe. Returns whether the state changed."""
+        """Count one probe that was answered. Returns whether the state changed."""
+        self.timeouts = 0
+        self.is_doubted = False
         if passed:
             self._failed = 0
             self._passed += 1
@@ -57,16 +65,29 @@ class Health:
             return False
         return self._advance(Event.FAILED, reason)
 
-    def refuse(self) -> bool:
+    def time_out(self, reason: str) -> bool:
+        """Count a probe that was not answered in time. Returns whether the state changed.
+
+        One passed probe disproves it, unless the worker was not healthy anyway.
+        """
+        self.timeouts += 1
+        self._passed = 0
+        self.is_doubted = self.is_healthy
+        if self.is_healthy:
+            self._needed = 1
+        return self._advance(Event.TIMED_OUT, reason)
+
+    def refuse(self, reason: str) -> bool:
         """Take the data plane's word that nobody answers. Returns whether the state changed.
 
         One passed probe disproves it, unless the worker was not healthy anyway.
         """
         self.refusals += 1
+        self.is_doubted = False
         self._passed = 0
         if self.is_healthy:
             self._needed = 1
-        return self._advance(Event.REFUSED, "it refused a request")
+        return self._advance(Event.REFUSED, reason)
 
     def remove(self) -> None:
         """End of this record; every later event is an error."""

@@ -34,8 +34,8 @@ T = TypeVar("T")
 class InstanceInfo:
     """One engine endpoint. Ports that were not given are 0, except `metrics_port`, which defaults to the port.
 
-    `version` is that of the model's weights. `registers` is true when the engine itself sent this, which only
-    FastDeploy's do.
+    `version` is that of the model's weights, `incarnation` whatever the engine calls its process. `registers` is true
+    when the engine itself sent this, which only FastDeploy's do.
     """
 
     role: Role
@@ -51,16 +51,27 @@ class InstanceInfo:
     is_paused: bool = False
     version: str | None = None
     registers: bool = False
+    incarnation: str | None = None
 
     @classmethod
     def at(cls, address: Address, role: Role, pd_port: int = 0) -> InstanceInfo:
         """An instance of which only the address is known, and the one port that its pairs need, whatever its name."""
         return cls(role, address, metrics_port=address.port, connector_port=pd_port, bootstrap_port=pd_port)
 
+    def is_other_process(self, earlier: InstanceInfo) -> bool:
+        """Whether an engine that registered before has now told what one process of it cannot tell."""
+        if not (self.registers and earlier.registers):
+            return False
+        told = replace(
+            self, role=earlier.role, is_paused=earlier.is_paused, version=earlier.version, transfer_protocol=()
+        )
+        return told != replace(earlier, transfer_protocol=())
+
     def completed(self, earlier: InstanceInfo) -> InstanceInfo:
-        """The same, with the ports that were told before and are not now."""
+        """The same, with the scheme, which no engine tells, and the ports that were told before and are not now."""
         return replace(
             self,
+            address=earlier.address,
             connector_port=self.connector_port or earlier.connector_port,
             bootstrap_port=self.bootstrap_port or earlier.bootstrap_port,
         )
@@ -72,7 +83,7 @@ class InstanceInfo:
 
     @property
     def url(self) -> str:
-        """`http://host:port`."""
+        """`http://host:port`, or with https."""
         return self.address.url
 
     @property
@@ -83,7 +94,7 @@ class InstanceInfo:
     @property
     def metrics_url(self) -> str:
         """Where the engine's metrics are."""
-        return f"http://{url_host(self.address.host)}:{self.metrics_port}/metrics"
+        return f"{self.address.scheme}://{url_host(self.address.host)}:{self.metrics_port}/metrics"
 
 
 FIELDS = (
@@ -100,9 +111,10 @@ FIELDS = (
     "tp_size",
     "is_paused",
     "version",
+    "incarnation",
     "connected_decodes",
 )
-"""All that FastDeploy's engines tell, the last of which is not read, and `bootstrap_port`."""
+"""All that FastDeploy's engines tell, the last of which is not read, with `bootstrap_port` and `incarnation`."""
 
 
 def read_instance(fields: object) -> InstanceInfo:
@@ -151,6 +163,7 @@ def examine_instance(fields: object) -> tuple[InstanceInfo | None, list[InvalidI
         tp_size=tried(lambda: read_tp_size(fields.get("tp_size")), None),
         is_paused=tried(lambda: read_flag(fields, "is_paused"), False),
         version=read_version(fields.get("version")),
+        incarnation=read_version(fields.get("incarnation")),
     )
     return (None, errors) if errors else (info, errors)
 

@@ -7,6 +7,7 @@ from typing import Literal
 from warmroute.engines import Vitals
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
+from warmroute.fleet.breaker import Breaker, BreakerRules
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.models import ModelObject
@@ -35,6 +36,7 @@ class Member:
     """
 
     __slots__ = (
+        "breaker",
         "dialect",
         "drained",
         "health",
@@ -66,12 +68,14 @@ class Member:
         *,
         dialect: Dialect | None = None,
         needs_dialect: bool = False,
+        breaker: BreakerRules | None = None,
     ) -> None:
         self.info = info
         self.worker = worker
         self.source: Source = source
         self.wanted = source != "registered"
         self.health = health
+        self.breaker = Breaker(breaker or BreakerRules())
         self.dialect = dialect
         self.needs_dialect = needs_dialect
         self.peer: Peer = peer_of(info)
@@ -113,7 +117,12 @@ class Member:
     @property
     def routable(self) -> bool:
         """Whether the worker may get a new request."""
-        return self.health.is_healthy and self.is_understood and not (self.paused or self.drained or self.leaving)
+        return self.health.is_healthy and self.is_allowed
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether nothing but its health stands against new requests."""
+        return self.is_understood and not (self.paused or self.drained or self.leaving)
 
     @property
     def is_understood(self) -> bool:

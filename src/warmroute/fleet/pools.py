@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from warmroute.fleet.ejection import ejected
 from warmroute.fleet.member import Member
 from warmroute.fleet.pairing import pair_up
 from warmroute.scheduling.pairs import PairPool
@@ -88,5 +89,11 @@ class Pools:
 
 
 def _pool(role: Role, members: Iterable[Member]) -> Pool:
-    candidates: list[Candidate] = [member.worker.candidate for member in members if member.routable]
+    members = list(members)
+    routable = [member for member in members if member.routable]
+    if not routable:
+        # One probe without an answer may be a busy moment; a second one in a row ends the doubt.
+        routable = [member for member in members if member.health.is_doubted and member.is_allowed]
+    out = ejected(routable)
+    candidates: list[Candidate] = [member.worker.candidate for member in routable if member not in out]
     return Pool(role, candidates)

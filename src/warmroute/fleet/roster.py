@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from warmroute.engines import Vitals
@@ -16,6 +16,8 @@ from warmroute.engines.dialect import Dialect
 from warmroute.engines.dialects.fastdeploy import FASTDEPLOY
 from warmroute.engines.peer import Peer
 from warmroute.engines.recognise import recognise
+from warmroute.fleet.breaker import BreakerRules
+from warmroute.fleet.breakers import Breakers
 from warmroute.fleet.health import Health
 from warmroute.fleet.instance import InstanceInfo
 from warmroute.fleet.member import Member, Source
@@ -23,11 +25,14 @@ from warmroute.fleet.models import ModelObject
 from warmroute.fleet.peers import peer_of
 from warmroute.fleet.pools import Pools
 from warmroute.fleet.states import State
+from warmroute.fleet.verdict import Verdict
 from warmroute.scheduling.worker import Role, Worker
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_CACHE_TOKENS = 500_000
+
+_WHAT_TO_DO = "; it is probed until it is back, its own log should tell more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class RosterRules:
     cache_tokens: int | None = None
     dialect: Dialect | None = None
     in_pairs: bool = False
+    breaker: BreakerRules = field(default_factory=BreakerRules)
 
 
 class Roster:
@@ -61,6 +67,7 @@ class Roster:
         self._forget = forget
         self._clock = clock
         self._on_change = on_change
+        self.breakers = Breakers(self.members, clock, self._changed)
         self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
 
     def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:
@@ -76,6 +83,7 @@ class Roster:
             self._clock(),
             dialect=self._told_dialect(info),
             needs_dialect=self._rules.in_pairs,
+            breaker=self._rules.breaker,
         )
         self.members[member.id] = member
         self._changed(member, f"joins as {source}, {state.value}")
@@ -88,7 +96,13 @@ class Roster:
         member.last_heartbeat = self._clock()
         if info.role != member.role:
             self.change_role(member, info.role)
-        member.info = info.completed(member.info) if member.wanted else info
+        earlier = member.info
+        member.info = info.completed(earlier) if member.wanted else info
+        if member.info.is_other_process(earlier):
+            self._restarted(member)
+        elif info.registers and earlier.registers and info.version != earlier.version:
+            self._forget(member.worker)
+            logger.info("worker %s (%s) has other weights: its prefixes are forgotten", member.url, member.role)
         dialect = self._told_dialect(info) or member.dialect
         self._understand(member, dialect, peer_of(member.info, member.peer.kv_connector))
         if info.is_paused is not member.paused:
@@ -100,27 +114,39 @@ class Roster:
         before = member.role
         self._retire(member.worker)
         member.worker = self._worker(member.info, role)
+        member.worker.suspect = member.breaker.listens
         self._changed(member, f"is {role} now, it was {before}")
 
-    def record_probe(self, member: Member, passed: bool, reason: str = "") -> None:
+    def record_probe(self, member: Member, passed: bool, reason: str = "", *, timed_out: bool = False) -> None:
         """Count one tick."""
+        health, was_doubted = member.health, member.health.is_doubted
         if passed:
             member.last_passed = self._clock()
-        if member.health.record(passed, reason):
+        if health.time_out(reason) if timed_out else health.record(passed, reason):
             if passed:
                 self._changed(member, "is healthy")
             else:
-                self._changed(member, f"is unhealthy: {reason}", logging.WARNING)
-        elif not passed and member.health.state is State.STARTING and not member.was_missed:
+                self._changed(member, f"is unhealthy: {reason}{_WHAT_TO_DO}", logging.WARNING)
+        elif was_doubted:
+            self.pools.invalidate()
+        elif not passed and health.state is State.STARTING and not member.was_missed:
             member.was_missed = True
-            logger.warning("worker %s (%s) is waited for: %s", member.url, member.role, reason)
+            logger.warning(
+                "worker %s (%s) is waited for: %s; start it, or remove it with DELETE /workers/%s",
+                member.url,
+                member.role,
+                reason,
+                member.id,
+            )
 
-    def refuse(self, worker: Worker) -> Member | None:
-        """The data plane found nobody there. None if the record is not (or no longer) a member's."""
-        member = self.of(worker)
-        if member is not None and member.health.refuse():
-            self._changed(member, f"is unhealthy: {member.health.reason}", logging.WARNING)
-        return member
+    def refuse(self, member: Member, verdict: Verdict, request_id: bytes) -> None:
+        """The data plane found nobody there."""
+        if member.health.is_doubted:
+            self.pools.invalidate()
+        is_news = member.health.refuse(f"it {verdict.value}")
+        if is_news:
+            self._changed(member, f"is unhealthy: {member.health.reason}{_WHAT_TO_DO}", logging.WARNING)
+        self.breakers.unreachable(member, verdict, request_id, is_news=is_news)
 
     def of(self, worker: Worker) -> Member | None:
         """Whose record this is; None if it is not (or no longer) a member's."""
@@ -135,8 +161,7 @@ class Roster:
         member.worker.report = vitals.report
         member.worker.cache_tokens = self._cache_tokens(vitals)
         if restarted:
-            self._forget(member.worker)
-            logger.info("worker %s (%s) was restarted: its prefixes are forgotten", member.url, member.role)
+            self._restarted(member)
         return restarted
 
     def learn_models(self, member: Member, models: tuple[ModelObject, ...] | None) -> None:
@@ -207,6 +232,11 @@ class Roster:
         self._retire(member.worker)
         self._changed(member, f"is removed: {reason}", level)
 
+    def _restarted(self, member: Member) -> None:
+        self._forget(member.worker)
+        logger.info("worker %s (%s) was restarted: its prefixes are forgotten", member.url, member.role)
+        self.breakers.reset(member)
+
     def _told_dialect(self, info: InstanceInfo) -> Dialect | None:
         return self._rules.dialect or (FASTDEPLOY if info.registers else None)
 
@@ -225,6 +255,7 @@ class Roster:
         earlier = self._departed.get((info.id, role))
         if earlier is not None and earlier.load.running_requests:
             earlier.departed = False
+            earlier.suspect = False
             return earlier
         return Worker(info.id, info.url, role, self._cache_tokens(None))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from warmroute.config import Config
 from warmroute.engines.dialect import Dialect
@@ -85,6 +85,12 @@ class FleetView:
         if not self._config.server.splitwise:
             return bool(self.pool("mixed", None).candidates)
         return bool(self.pairs(None).prefill.candidates or self.decode_alone(None).candidates)
+
+    def breakers(self) -> Iterator[tuple[Role, str, str, int]]:
+        """Role, id, state and number of openings of each member's breaker."""
+        for member in self.members:
+            breaker = member.breaker
+            yield member.role, member.id, breaker.state.value, breaker.openings
 
     def worker_metrics(self) -> dict[str, dict[str, float]]:
         """By URL: what each engine last reported, or the router's own count where no report is fresh."""

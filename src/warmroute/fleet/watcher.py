@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from warmroute.fleet.acquaintance import get_to_know
@@ -18,7 +19,11 @@ from warmroute.fleet.member import Member
 from warmroute.fleet.roster import Roster
 from warmroute.fleet.states import State
 from warmroute.fleet.times import FleetTimes
+from warmroute.scheduling.worker import Worker
 from warmroute.telemetry.guard import Guard
+
+FROZEN_TIMEOUTS = 2
+"""So many probes in a row without an answer in time, and the worker counts as frozen."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,16 +37,26 @@ class Intervals:
 
 
 class Watcher:
-    """Watches one member from `start` to `cancel`. `hint` asks for a probe at once."""
+    """Watches one member from `start` to `cancel`. `hint` asks for a probe at once.
+
+    `on_frozen` hears of each FROZEN_TIMEOUTS probes in a row that are not answered in time.
+    """
 
     def __init__(
-        self, member: Member, roster: Roster, client: EngineClient, intervals: Intervals, times: FleetTimes
+        self,
+        member: Member,
+        roster: Roster,
+        client: EngineClient,
+        intervals: Intervals,
+        times: FleetTimes,
+        on_frozen: Callable[[Worker], None],
     ) -> None:
         self._member = member
         self._roster = roster
         self._client = client
         self._intervals = intervals
         self._times = times
+        self._on_frozen = on_frozen
         self._hinted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._probe_guard = Guard(logger, f"the probe of worker {member.url}")
@@ -82,6 +97,8 @@ class Watcher:
                 interval = self._times.retry
             elif was_starting:
                 interval = tick * self._phase
+            elif 0 < self._member.health.timeouts < FROZEN_TIMEOUTS:
+                interval = 0.0  # Whether it is frozen decides on the requests that wait there.
             else:
                 interval = tick
             delay = interval - (clock() - started)
@@ -93,6 +110,8 @@ class Watcher:
         member = self._member
         refusals = member.health.refusals
         probe = await self._client.probe(member.url)
+        if probe.is_void:
+            probe = await self._client.probe(member.url)
         if probe.passed and member.health.recovers_on_pass:
             known = await get_to_know(self._client, member.info, self._times.acquaintance)
             self._roster.learn_models(member, known.models)
@@ -101,7 +120,9 @@ class Watcher:
             self._roster.recognise(member, known.vitals, known.models)
         if probe.passed and member.health.refusals != refusals:
             return  # A request was refused after this probe began, so its pass proves nothing; a hint is waiting.
-        self._roster.record_probe(member, probe.passed, probe.reason)
+        self._roster.record_probe(member, probe.passed, probe.reason, timed_out=probe.timed_out)
+        if member.health.timeouts == FROZEN_TIMEOUTS:
+            self._on_frozen(member.worker)
 
     async def _poll_forever(self) -> None:
         delay = self._intervals.poll * self._phase

@@ -28,7 +28,11 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_REQUEST_SPECIAL = HOP_BY_HOP | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+_CREDENTIALS = {b"authorization", b"x-api-key"}
+_EXPLAIN = {b"x-warmroute-explain", b"x-warmroute-admin-key"}
+_REQUEST_SPECIAL = (
+    HOP_BY_HOP | _CREDENTIALS | _EXPLAIN | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+)
 _RESPONSE_SPECIAL = HOP_BY_HOP | {
     b"content-encoding",
     b"content-length",
@@ -40,6 +44,7 @@ _CORS_PREFIX = b"access-control-"
 _LONGEST_REQUEST_ID = 256
 _LENGTH_LINE = re.compile(rb"^(content-length:[ \t]*)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
 _JSON_LINE = re.compile(rb"^content-type:[ \t]*application/json", re.IGNORECASE | re.MULTILINE)
+_RETRY_AFTER_LINE = re.compile(rb"^retry-after:", re.IGNORECASE | re.MULTILINE)
 _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -48,7 +53,8 @@ _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.
 
 class RequestHead(Struct, frozen=True, gc=False):
     """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
-    `hosts` how many Host fields there are.
+    `hosts` how many Host fields there are. `authorization` and `api_key` are the values of those fields.
+    `explain` is None unless the request asks for its decision: then the admin key that it brings for that.
     """
 
     forwarded: bytes = b""
@@ -58,6 +64,9 @@ class RequestHead(Struct, frozen=True, gc=False):
     request_id: bytes | None = None
     origin: bytes = b""
     hosts: int = 0
+    authorization: bytes = b""
+    api_key: bytes = b""
+    explain: bytes | None = None
 
 
 class Framing(Enum):
@@ -82,8 +91,11 @@ class ResponseHead(Struct, frozen=True, gc=False):
     event_stream: bool
 
 
-def read_request_head(headers: Iterable[Header]) -> RequestHead:
-    """Read a request's header fields. The parser has checked their syntax, and that Content-Length is a number."""
+def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = False) -> RequestHead:
+    """Read a request's header fields. The parser has checked their syntax, and that Content-Length is a number.
+
+    With `keeps_credentials`, what the client shows to identify itself is for the router, and does not go upstream.
+    """
     lines: list[bytes] = []
     named: set[bytes] | None = None
     length: int | None = None
@@ -92,6 +104,8 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
     request_id: bytes | None = None
     origin = b""
     hosts = 0
+    authorization = api_key = admin_key = b""
+    explain = False
     for name, value in headers:
         key = name.lower()
         if key not in _REQUEST_SPECIAL:
@@ -112,8 +126,30 @@ def read_request_head(headers: Iterable[Header]) -> RequestHead:
         elif key == b"origin":
             origin = value
             lines += (name, b": ", value, b"\r\n")
+        elif key in _CREDENTIALS:
+            if key == b"authorization":
+                authorization = value
+            else:
+                api_key = value
+            if not keeps_credentials:
+                lines += (name, b": ", value, b"\r\n")
+        elif key == b"x-warmroute-explain":
+            explain = value.lower() in (b"1", b"true")
+        elif key == b"x-warmroute-admin-key":
+            admin_key = value
     forwarded = b"".join(_without(lines, named) if named else lines)
-    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts)
+    return RequestHead(
+        forwarded,
+        length,
+        coding,
+        expect_continue,
+        request_id,
+        origin,
+        hosts,
+        authorization,
+        api_key,
+        admin_key if explain else None,
+    )
 
 
 class RequestHeads:
@@ -121,9 +157,10 @@ class RequestHeads:
     made of the last head still holds, and only the number is read.
     """
 
-    __slots__ = ("_head", "_headers", "_position")
+    __slots__ = ("_head", "_headers", "_keeps_credentials", "_position")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_credentials: bool = False) -> None:
+        self._keeps_credentials = keeps_credentials
         self._headers: list[Header] = []
         self._head = RequestHead()
         self._position = -1  # of the only Content-Length among the headers, -1 if there is not exactly one
@@ -148,8 +185,11 @@ class RequestHeads:
                         head.request_id,
                         head.origin,
                         head.hosts,
+                        head.authorization,
+                        head.api_key,
+                        head.explain,
                     )
-        head = self._head = read_request_head(headers)
+        head = self._head = read_request_head(headers, keeps_credentials=self._keeps_credentials)
         self._headers = headers
         lengths = [at for at, header in enumerate(headers) if header[0].lower() == b"content-length"]
         self._position = lengths[0] if len(lengths) == 1 and head.transfer_encoding is None else -1
@@ -216,6 +256,11 @@ def is_compressed(head: ResponseHead) -> bool:
 def is_json(head: ResponseHead) -> bool:
     """Whether the body is said to be JSON."""
     return _JSON_LINE.search(head.forwarded) is not None
+
+
+def has_retry_after(head: ResponseHead) -> bool:
+    """Whether the worker says when to come back."""
+    return _RETRY_AFTER_LINE.search(head.forwarded) is not None
 
 
 def with_length(head: ResponseHead, length: int) -> ResponseHead:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import perf_counter
 from typing import TYPE_CHECKING
 
+from warmroute.gateway.counting import count_request
 from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown, Unavailable
-from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.exchange import Exchange
 from warmroute.prompts.body import BadRequest, read_request
 from warmroute.scheduling.errors import PolicyError
 
@@ -19,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 async def relay(exchange: Exchange, gateway: Gateway) -> None:
     """Answer one exchange. Never raises; when it returns, the exchange is over and nothing is held for it."""
+    began = perf_counter()
+    if exchange.target:  # else it was no inference request
+        gateway.metrics.received += 1
     try:
         if exchange.refusal is not None:
             raise exchange.refusal
@@ -29,14 +34,20 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.tokenizer is not None and exchange.kind != "other":
             refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
             prompt = await gateway.loop.create_task(refined)
+        if gateway.explains_all or exchange.head.explain is not None:
+            exchange.decision = gateway.explainer.begin(exchange.request_id, exchange.head, prompt)
+            exchange.may_not_know = exchange.decision is None
+        gateway.requests += 1
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:
         if isinstance(error, Unavailable):
             gateway.failures.unserved(exchange.request_id, error)
         exchange.fail(error)
+        # The frames that it came through hold it, too: they would stay until the next garbage collection.
+        error.__traceback__ = None
     except asyncio.CancelledError:
-        # The client left, or the server stops and waits no longer. Nobody awaits this task for its result.
-        exchange.fail(ShuttingDown())
+        # The client left, time is over, or the server stops and waits no longer. Nobody awaits this for its result.
+        exchange.fail(exchange.expired or ShuttingDown())
     except PolicyError as error:
         # Every request meets it: where in the policy it is shows at the debug level.
         gateway.failures.unserved(exchange.request_id, error)
@@ -46,26 +57,6 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())
     finally:
-        if exchange.target:  # else it was no inference request
-            _count(exchange, gateway)
+        if exchange.target:
+            count_request(exchange, gateway, began)
         exchange.finish()
-
-
-def _count(exchange: Exchange, gateway: Gateway) -> None:
-    """Tell of a request that is over: once, to the metrics and to the debug log."""
-    lease = exchange.lease
-    status = CLIENT_CLOSED_REQUEST if exchange.client_gone else exchange.status
-    if lease is None:
-        policy, worker = gateway.scheduler.policy_name(gateway.role), ""
-    else:
-        policy, worker = lease.policy, lease.worker.id
-    gateway.metrics.request_done(policy, gateway.role, worker, status)
-    if logger.isEnabledFor(logging.DEBUG):
-        logger.debug(
-            "request %s %s worker=%s status=%d seconds=%.4f",
-            exchange.request_id.decode("latin-1"),
-            exchange.target.decode("latin-1"),
-            worker or "-",
-            status,
-            gateway.loop.time() - exchange.complete_at,
-        )

@@ -66,7 +66,11 @@ class Tokenizing:
             if not self._failing:
                 self._failing = True
                 reason = str(error) or f"no answer within {self._timeout:g} s"
-                logger.warning("tokenizer failed, falling back to bytes until it works again: %s", reason)
+                logger.warning(
+                    "tokenizer failed, falling back to bytes until it works again: %s; is --tokenizer-url right, and "
+                    "--tokenizer-timeout-secs long enough?",
+                    reason,
+                )
             return prompt
         if self._failing:
             self._failing = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from enum import Enum, auto
+from math import inf
 from typing import TYPE_CHECKING
 
 from warmroute.prompts.prompt import Prompt
@@ -42,6 +43,7 @@ class Lease:
         "_index",
         "_ledger",
         "expectation",
+        "last_used",
         "matched_tokens",
         "opened_at",
         "policy",
@@ -73,6 +75,8 @@ class Lease:
         self.matched_tokens = matched_tokens
         self.uncached_tokens = prompt.tokens - matched_tokens
         self.policy = policy
+        self.last_used = inf
+        """When the deepest of the matched tokens had last been used; -inf if no answer has confirmed them."""
         self.opened_at = opened_at
         """The stack that opened the lease, if the ledger keeps that."""
 
@@ -129,4 +133,8 @@ class Lease:
         if self._index is not None:
             self._index.abandon(self.worker, self.prompt.fingerprint, self.serial)
         opened_at = f"; opened at\n{self.opened_at}" if self.opened_at else ""
-        _log.warning("a lease on %s was dropped without being released%s", self.worker.id, opened_at)
+        _log.warning(
+            "a lease on %s was dropped without being released; its load is right again, please report this%s",
+            self.worker.id,
+            opened_at,
+        )

@@ -89,3 +89,18 @@ def takes_turns(choose: Policy) -> bool:
 def is_paced(choose: Policy) -> bool:
     """Whether a policy reads how fast workers prefill."""
     return bool(getattr(choose, PACED_MARK, False))
+
+
+def scores_of(choose: Policy, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
+    """What a policy compares its candidates by, if it has a method `scores` that tells: the least wins.
+
+    Empty if it has none, or if that fails: nobody's request shall, for an explanation.
+    """
+    scores = getattr(choose, "scores", None)
+    if scores is None:
+        return ()
+    try:
+        told = [float(score) for score in scores(candidates, prompt)]
+    except Exception:  # whatever a policy of somebody else may raise
+        return ()
+    return told if len(told) == len(candidates) else ()

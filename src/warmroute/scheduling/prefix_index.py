@@ -16,7 +16,13 @@ from math import inf
 
 from warmroute.scheduling.prefix_nodes import Hold, Node, Shelf
 from warmroute.scheduling.prefix_trie import BlockTokens, PrefixTrie
+from warmroute.scheduling.recent_prefixes import PrefixUse, recent_uses
 from warmroute.scheduling.worker import Worker
+
+MISSES = 2
+"""So many answers in a row must disagree before older entries are taken for evicted."""
+LONGEST_ANSWER_SECONDS = 60.0
+"""For an engine a prompt is used until its answer ends, for the index until it is sent: so much may be between."""
 
 
 class PrefixIndex:
@@ -31,6 +37,8 @@ class PrefixIndex:
         self.max_bytes = max_bytes
         self.evictions = 0
         """Blocks forgotten for lack of room, counted for each worker that held them."""
+        self.disproved = 0
+        """Blocks forgotten because answers showed that the engine had evicted them, counted likewise."""
         self._ttl = ttl_seconds or inf
         self._trie = PrefixTrie(ladder)
         self._abandoned: deque[tuple[Worker, Sequence[int], int]] = deque()
@@ -44,6 +52,10 @@ class PrefixIndex:
         """Tokens that this worker is believed to hold."""
         shelf = self._trie.shelves.get(worker)
         return shelf.tokens if shelf else 0
+
+    def recent_uses(self) -> list[PrefixUse]:
+        """What each worker was given last: a bounded sample."""
+        return recent_uses(self._trie.shelves.values())
 
     def match(self, fingerprint: Sequence[int]) -> Mapping[Worker, int]:
         """Tokens of the longest known prefix of this prompt, for every worker that holds any of it."""
@@ -68,10 +80,11 @@ class PrefixIndex:
             matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
         return matched
 
-    def claim(self, worker: Worker, fingerprint: Sequence[int], now: float, claimant: int) -> None:
+    def claim(self, worker: Worker, fingerprint: Sequence[int], now: float, claimant: int) -> float:
         """Record that a prompt is on its way to a worker, on behalf of `claimant` (a number unique to one request).
 
-        Of a prompt larger than the worker's cache only the head is recorded.
+        Of a prompt larger than the worker's cache only the head is recorded. Returns when the deepest part that was
+        known already had last been used: inf if nothing was known, -inf if nobody has confirmed that part yet.
         """
         # This is done for every request, mostly without anything to settle, expire or evict: what is not needed is
         # not called.
@@ -88,16 +101,20 @@ class PrefixIndex:
             depth = self._depth_within(0, depth, worker.cache_tokens)
         path = trie.grow(fingerprint, depth)
         if not path:
-            return
+            return inf
         if shelf is None:
             shelf = trie.add_shelf(worker)
         claimants = (claimant,)
+        last_used = inf
         for node in reversed(path):
-            trie.place(node, shelf, now, claimants)
+            before = trie.place(node, shelf, now, claimants)
+            if before < last_used:  # only once: what lies above was used since
+                last_used = before
         if shelf.tokens > worker.cache_tokens:
             self._fit_tokens(shelf)
         if trie.size_bytes > self.max_bytes:
             self._fit_bytes(shelf, path[-1].holds[worker])
+        return last_used
 
     def confirm(self, claimant: int) -> None:
         """The worker has prefilled the prompt: what is left of this claim is now known for sure."""
@@ -126,6 +143,29 @@ class PrefixIndex:
         For finalizers: the garbage collector may run one in the middle of any other call to the index.
         """
         self._abandoned.append((worker, fingerprint, claimant))
+
+    def bear_out(self, worker: Worker) -> None:
+        """An answer showed that the worker had what it was believed to have."""
+        shelf = self._trie.shelves.get(worker)
+        if shelf is not None:
+            shelf.misses = 0
+
+    def disprove(self, worker: Worker, last_used: float) -> None:
+        """An answer showed that the worker had evicted what it had last used at that time.
+
+        Engines evict what was used least recently, so what is older is gone as well. It takes MISSES of such answers
+        without a good one between them: a single request may have told its engine not to look into the cache.
+        """
+        self._settle_abandoned()
+        shelf = self._trie.shelves.get(worker)
+        if shelf is None:
+            return
+        shelf.misses += 1
+        if shelf.misses < MISSES:
+            return
+        while (hold := shelf.oldest).touched < last_used - LONGEST_ANSWER_SECONDS:
+            self.disproved += hold.node.end - hold.node.start
+            self._trie.drop(hold)
 
     def purge(self, worker: Worker) -> None:
         """Forget all of a worker at once: it was removed, or restarted with an empty cache."""

@@ -77,13 +77,17 @@ class Hold:
 
 
 class Shelf:
-    """All holds of one worker in the order of their last use, and how many tokens they cover."""
+    """All holds of one worker in the order of their last use, and how many tokens they cover.
 
-    __slots__ = ("ends", "tokens", "worker")
+    `misses` counts the answers in a row that have shown less in the worker's cache than stands here.
+    """
+
+    __slots__ = ("ends", "misses", "tokens", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.tokens = 0
+        self.misses = 0
         # One sentinel closes the list to a ring, so that linking and unlinking know no special case. It never expires.
         # Whoever is in a hurry reads the oldest hold from here: a property costs more than what it is asked for.
         self.ends = Hold(Node(array("Q"), 0, 0, None), self, inf, None)

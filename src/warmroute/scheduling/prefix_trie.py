@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Protocol
 
 from warmroute.scheduling.prefix_nodes import (
@@ -125,16 +126,25 @@ class PrefixTrie:
         node.tokens = tokens
         return True
 
-    def place(self, node: Node, shelf: Shelf, now: float, claimant: tuple[int]) -> None:
-        """Give a worker a hold on a node, or refresh the one it has; `claimant` joins unless it is confirmed."""
+    def place(self, node: Node, shelf: Shelf, now: float, claimant: tuple[int]) -> float:
+        """Give a worker a hold on a node, or refresh the one it has; `claimant` joins unless it is confirmed.
+
+        Returns when the hold was last used before: inf for a new one, -inf for one that nobody has confirmed yet.
+        """
         hold = node.holds.get(shelf.worker)
         if hold is None:
             shelf.append(self._add_hold(node, shelf, now, claimant))
             shelf.tokens += node.tokens
-            return
+            return inf
+        last_used = hold.touched
         shelf.refresh(hold, now)
         if hold.claimants is not None:
-            self.set_claimants(hold, None if self.is_confirmed(hold) else hold.claimants + claimant)
+            if self.is_confirmed(hold):
+                self.set_claimants(hold, None)
+            else:
+                self.set_claimants(hold, hold.claimants + claimant)
+                last_used = -inf
+        return last_used
 
     def is_confirmed(self, hold: Hold) -> bool:
         """Whether one of the claimants has shown that the worker has the blocks.

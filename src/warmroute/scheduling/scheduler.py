@@ -6,15 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
+from warmroute.scheduling.errors import Full, NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, takes_turns
+from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, scores_of, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
+from warmroute.scheduling.witness import Witness
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
-__all__ = ["NoPair", "NoWorker", "PolicyError", "Scheduler"]
+__all__ = ["Full", "NoPair", "NoWorker", "PolicyError", "Scheduler"]
 
 
 class Scheduler:
@@ -32,14 +33,24 @@ class Scheduler:
         self.index = index
         self.ledger = ledger
         # Without their names: the wrapper that carries one would be a call more for every decision.
-        self._policies = {role: bare(choose) for role, choose in policies.items()}
-        self._names = {role: policy_label(choose) for role, choose in policies.items()}
-        self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
-        self._paced = {role for role, choose in self._policies.items() if is_paced(choose)}
-        for role in self._paced:
-            self._policies[role].clock = clock  # type: ignore[attr-defined]  # what its mark promises
-        self._rng = rng
+        self._policies: dict[Role, Policy] = {}
+        self._names: dict[Role, str] = {}
+        self._takes_turns: dict[Role, bool] = {}
+        self._paced: set[Role] = set()
         self._clock = clock
+        self.use(policies)
+        self._rng = rng
+
+    def use(self, policies: Mapping[Role, Policy]) -> None:
+        """Let these policies decide from the next request on; those of other roles stay."""
+        for role, choose in policies.items():
+            self._policies[role] = bare(choose)
+            self._names[role] = policy_label(choose)
+            self._takes_turns[role] = takes_turns(choose)
+            self._paced.discard(role)
+            if is_paced(self._policies[role]):
+                self._paced.add(role)
+                self._policies[role].clock = self._clock  # type: ignore[attr-defined]  # what its mark promises
 
     def policy_name(self, role: Role) -> str:
         """The name of the policy that decides for a role."""
@@ -58,6 +69,8 @@ class Scheduler:
         try:
             chosen = self._choose(candidates, prompt, pool, excluding)
             matched_tokens = chosen.matched_tokens
+            if prompt.witness is not None:
+                self._testify(prompt, pool.role, candidates, chosen)
         finally:
             if matched:
                 _reset(matched)
@@ -92,11 +105,21 @@ class Scheduler:
             decode = self._choose(decode_rows, prompt, pool, excluding_decode)
             if near := pairs.near(prefill.worker):
                 decode = self._nearer(decode, decode_rows, pool, lambda row: row.worker in near)
+            if prompt.witness is not None:
+                self._testify(prompt, pairs.prefill.role, prefill_rows, prefill)
+                self._testify(prompt, pool.role, decode_rows, decode)
             chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
         finally:
             _reset(matched)
         first, second = (self._open(worker, prompt, tokens, is_half=True) for worker, tokens in chosen)
         return PairLease(first, second)
+
+    def _testify(self, prompt: Prompt, role: Role, candidates: Sequence[Candidate], chosen: Candidate) -> None:
+        """Tell the prompt's witness, while the rows still show what the policy saw."""
+        witness = prompt.witness
+        if isinstance(witness, Witness):
+            scores = scores_of(self._policies[role], candidates, prompt)
+            witness.chose(role, self._names[role], candidates, chosen, scores)
 
     def _show_matches(self, prompt: Prompt) -> Mapping[Worker, int]:
         """Write each worker's match into its row; whoever calls this resets them."""
@@ -115,7 +138,7 @@ class Scheduler:
         index = self.index if prompt.fingerprint and not worker.departed else None
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
         if index is not None:
-            index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
+            lease.last_used = index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
         if prefills and worker.role in self._paced:
             pace = worker.candidate.pace
             lease.expectation = pace.expect(

@@ -38,10 +38,22 @@ class Tally:
     a while compares two readings.
 
     The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
-    good answers with the `ttft_seconds` they took from the complete request on.
+    good answers with the `ttft_seconds` they took from the complete request on, `streams` with the sum of the mean
+    times between two of their pieces, and what the engine reported of its cache: `reported_prompt_tokens` by its own
+    count, `reported_cached_tokens` of them.
     """
 
-    __slots__ = ("first_tokens", "matched_tokens", "prompt_tokens", "requests", "ttft_seconds")
+    __slots__ = (
+        "first_tokens",
+        "inter_token_seconds",
+        "matched_tokens",
+        "prompt_tokens",
+        "reported_cached_tokens",
+        "reported_prompt_tokens",
+        "requests",
+        "streams",
+        "ttft_seconds",
+    )
 
     def __init__(self) -> None:
         self.requests = 0
@@ -49,6 +61,10 @@ class Tally:
         self.matched_tokens = 0
         self.first_tokens = 0
         self.ttft_seconds = 0.0
+        self.streams = 0
+        self.inter_token_seconds = 0.0
+        self.reported_prompt_tokens = 0
+        self.reported_cached_tokens = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +81,23 @@ class Worker:
 
     `cache_tokens` bounds what the prefix index believes of this worker, in tokens. `departed` is true while it is no
     member of the fleet: a lease that is opened on it all the same (the choice was made among the workers of a moment
-    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it.
+    ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it. `suspect` is true while
+    the fleet wants to hear of every attempt on it, good ones too.
     """
 
-    __slots__ = ("__weakref__", "cache_tokens", "candidate", "departed", "id", "load", "report", "role", "tally", "url")
+    __slots__ = (
+        "__weakref__",
+        "cache_tokens",
+        "candidate",
+        "departed",
+        "id",
+        "load",
+        "report",
+        "role",
+        "suspect",
+        "tally",
+        "url",
+    )
 
     def __init__(self, worker_id: str, url: str, role: Role = "mixed", cache_tokens: int = 500_000) -> None:
         self.id = worker_id
@@ -76,6 +105,7 @@ class Worker:
         self.role: Role = role
         self.cache_tokens = cache_tokens
         self.departed = False
+        self.suspect = False
         self.load = Load()
         self.tally = Tally()
         self.report: EngineReport | None = None

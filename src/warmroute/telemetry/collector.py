@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.worker import ROLES, Role, Worker
-from warmroute.telemetry.metrics import TTFT_BUCKETS, Metrics
+from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.failures import failure_families
+from warmroute.telemetry.families import counter, histogram, worker_gauge
+from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.request_families import request_families
+from warmroute.telemetry.worker_families import WorkerState, worker_families
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +25,19 @@ _ALONE_REASONS = ("cached", "no_prefill", "other_path")
 """The reasons that are there from the start; dialects have more."""
 
 
+BreakerRow = tuple[Role, str, str, int]
+
+_BREAKER_VALUES = {"closed": 0, "half_open": 1, "trying": 1, "open": 2}
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where the values of a page come from.
 
     `workers` yields every worker that is known; those that only hold leases still are found in the ledger.
-    `policy_name` names the policy of a role. `upstream_connections` is the number of open connections to workers.
+    `policy_name` names the policy of a role. `upstream_connections` and `client_connections` are numbers of open
+    connections. `build` describes the program that runs. `breakers` yields role, id, state as a word and number of
+    openings of every member of the fleet.
     """
 
     metrics: Metrics
@@ -37,6 +46,10 @@ class Sources:
     workers: Callable[[], Iterable[Worker]]
     policy_name: Callable[[Role], str]
     upstream_connections: Callable[[], int]
+    client_connections: Callable[[], int] = int
+    worker_states: Callable[[], Iterable[WorkerState]] = tuple
+    build: Mapping[str, str] = field(default_factory=dict)
+    breakers: Callable[[], Iterable[BreakerRow]] = tuple
 
     def all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -52,18 +65,23 @@ class RouterCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family of the router, each with samples from the very first scrape on."""
-        workers = self._sources.all_workers()
-        self._sources.metrics.keep_workers({worker.id for worker in workers})
-        yield self._requests(workers)
-        yield from self._loads(workers)
-        yield from self._tokens()
+        sources = self._sources
+        workers = sources.all_workers()
+        sources.metrics.keep_workers({worker.id for worker in workers})
+        yield from request_families(sources.metrics, workers, sources.policy_name)
+        yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
-        yield self._time_to_first_token()
         yield from self._disaggregation(workers)
+        yield from failure_families(sources.metrics)
+        yield from self._process()
+        yield from self._breakers()
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",
-            self._sources.upstream_connections(),
+            sources.upstream_connections(),
+        )
+        yield GaugeMetricFamily(
+            "warmroute_client_connections", "Open connections of clients.", sources.client_connections()
         )
         yield GaugeMetricFamily(
             "warmroute_ledger_consistent",
@@ -73,51 +91,7 @@ class RouterCollector(Collector):
         yield CounterMetricFamily(
             "warmroute_leases_lost",
             "Requests that were given back because nothing held them any more, without being ended.",
-            self._sources.ledger.lost_leases,
-        )
-
-    def _requests(self, workers: Iterable[Worker]) -> Metric:
-        counts = self._sources.metrics.requests
-        for worker in workers:
-            # A counter that starts at 0 lets rate() see its first increase.
-            counts.setdefault((self._sources.policy_name(worker.role), worker.role, worker.id, 200), 0)
-        family = CounterMetricFamily(
-            "warmroute_requests",
-            "Inference requests answered, by policy, role, worker (empty: none was chosen) and status.",
-            labels=("policy", "role", "worker", "status"),
-        )
-        for (policy, role, worker_id, status), count in sorted(counts.items()):
-            family.add_metric((policy, role, worker_id, str(status)), count)
-        return family
-
-    def _loads(self, workers: Iterable[Worker]) -> Iterator[Metric]:
-        leases = GaugeMetricFamily(
-            "warmroute_leases_open", "Requests that hold a place on a worker, by role.", labels=("role",)
-        )
-        for role in ROLES:
-            leases.add_metric((role,), self._sources.ledger.leases_open(role))
-        yield leases
-
-        # A removed worker and its successor can share an id while old leases are open: one series, the sum of both.
-        running: Counter[tuple[str, str]] = Counter()
-        pending: Counter[tuple[str, str]] = Counter()
-        for worker in workers:
-            running[worker.role, worker.id] += worker.load.running_requests
-            pending[worker.role, worker.id] += worker.load.pending_prefill_tokens
-        yield _per_worker("warmroute_running_requests", "Requests that run on a worker.", running)
-        yield _per_worker(
-            "warmroute_pending_prefill_tokens", "Uncached prompt tokens sent to a worker, no answer begun.", pending
-        )
-
-    def _tokens(self) -> Iterator[Metric]:
-        metrics = self._sources.metrics
-        yield CounterMetricFamily(
-            "warmroute_prompt_tokens", "Tokens of the prompts that were answered.", metrics.prompt_tokens
-        )
-        yield CounterMetricFamily(
-            "warmroute_matched_tokens",
-            "Prompt tokens that the chosen worker was believed to hold already.",
-            metrics.matched_tokens,
+            sources.ledger.lost_leases,
         )
 
     def _index(self) -> Iterator[Metric]:
@@ -130,56 +104,60 @@ class RouterCollector(Collector):
             "Blocks that the prefix index forgot for lack of room, counted for each worker that held them.",
             index.evictions,
         )
-
-    def _time_to_first_token(self) -> Metric:
-        metrics = self._sources.metrics
-        bounds = [*map(str, TTFT_BUCKETS), "+Inf"]
-        return HistogramMetricFamily(
-            "warmroute_time_to_first_token_seconds",
-            "From the complete request to the first body byte of the worker's answer.",
-            buckets=list(zip(bounds, accumulate(metrics.ttft_counts), strict=True)),
-            sum_value=metrics.ttft_sum,
+        yield CounterMetricFamily(
+            "warmroute_prefix_index_disproved_blocks",
+            "Blocks that the prefix index forgot because answers showed that the engine had evicted them.",
+            index.disproved,
         )
 
     def _disaggregation(self, workers: Iterable[Worker]) -> Iterator[Metric]:
         metrics = self._sources.metrics
         recomputed = {worker.id: 0 for worker in workers if worker.role == "prefill"} | metrics.recomputed
-        yield _counter(
+        yield counter(
             "warmroute_pd_recomputed",
             "Answers of a prefill worker that handed nothing over: the decode worker computed the prompt again.",
             "worker",
             recomputed or {"": 0},
         )
-        yield _counter(
+        yield counter(
             "warmroute_pd_decode_alone",
             "Requests that went to a decode worker without a prefill worker, by reason.",
             "reason",
             dict.fromkeys(_ALONE_REASONS, 0) | metrics.decode_alone,
         )
 
+    def _process(self) -> Iterator[Metric]:
+        yield histogram(
+            "warmroute_event_loop_lag_seconds",
+            "By how much a timer of the router's event loop was late, twice a second.",
+            self._sources.metrics.loop_lag,
+        )
+        yield CounterMetricFamily(
+            "warmroute_access_log_lost_lines",
+            "Lines of the access log that were not written: they came too fast, or the file could not be written.",
+            self._sources.metrics.access_lines_lost,
+        )
+        yield InfoMetricFamily("warmroute_build", "What this router is made of.", dict(self._sources.build))
+
+    def _breakers(self) -> Iterator[Metric]:
+        states: dict[tuple[str, str], float] = {}
+        openings = CounterMetricFamily(
+            "warmroute_breaker_opened", "How often a worker's breaker has opened.", labels=("role", "worker")
+        )
+        for role, worker, state, opened in self._sources.breakers():
+            states[role, worker] = _BREAKER_VALUES[state]
+            openings.add_metric((role, worker), opened)
+        if not states:
+            openings.add_metric(("", ""), 0)
+        yield openings
+        yield worker_gauge("warmroute_breaker_state", "0: closed, 1: half open, 2: open (no requests).", states)
+
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
         if self._was_consistent and not audit.consistent:
-            logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
+            logger.error("ledger is not consistent, restart the router and report this: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
-
-
-def _counter(name: str, documentation: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, documentation, labels=(label,))
-    for value, count in sorted(values.items()):
-        family.add_metric((value,), count)
-    return family
-
-
-def _per_worker(name: str, documentation: str, values: Counter[tuple[str, str]]) -> Metric:
-    family = GaugeMetricFamily(name, documentation, labels=("role", "worker"))
-    served = {role for role, _ in values}
-    # A role without workers shows a 0 with no worker, so that a query or an alert never finds nothing at all.
-    idle = [((role, ""), 0) for role in ROLES if role not in served]
-    for labels, value in sorted([*values.items(), *idle]):
-        family.add_metric(labels, value)
-    return family
 
 
 def create_registry(sources: Sources) -> CollectorRegistry:

@@ -5,14 +5,28 @@ The page itself is made by `collector.py`, only when somebody scrapes it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 
-# From "the prefix was cached and the engine idle" to "queued behind long prompts", in seconds.
-TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+from warmroute.scheduling.worker import Tally
+from warmroute.telemetry.histogram import Histogram
 
-RequestKey = tuple[str, str, str, int]
+# All in seconds. From "the prefix was cached and the engine idle" to "queued behind long prompts".
+TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+# From a small model on a large accelerator to a large batch on a small one.
+INTER_TOKEN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
+DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
+# From a request for an idle connection to one that waited for tokens, a place or a second worker.
+ADDED_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+QUEUE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+LAG_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+OUTCOMES = ("served", "error", "refused", "failed", "broken", "aborted")
+"""How a request ended: a worker's answer below 400; one from 400 on; the router's own answer because of the request or
+because nobody was there; its own answer because workers failed; an answer that broke off; the client left.
+"""
+
+RequestKey = tuple[str, str, str, int, str]
 
 
 class Metrics:
@@ -20,28 +34,79 @@ class Metrics:
 
     __slots__ = (
         "_requests",
+        "access_lines_lost",
+        "added",
+        "answered",
+        "broken_streams",
+        "deadlines",
         "decode_alone",
+        "duration",
+        "failed_attempts",
+        "failovers",
+        "inter_token",
+        "loop_lag",
         "matched_tokens",
         "prompt_tokens",
+        "queue_drops",
+        "queue_length",
+        "queue_wait",
+        "received",
         "recomputed",
-        "ttft_counts",
-        "ttft_sum",
+        "reported_believed_tokens",
+        "reported_cached_tokens",
+        "reported_error_tokens",
+        "reported_prompt_tokens",
+        "retries_denied",
+        "ttft",
     )
 
     def __init__(self) -> None:
+        self.received = 0
+        """Inference requests that came; those that are not `answered` are running."""
+        self.answered = 0
         self._requests: dict[RequestKey, int] = {}
+        self.access_lines_lost = 0
+        """Lines of the access log that came faster than the disk took them, or that it did not take."""
         self.prompt_tokens = 0
         self.matched_tokens = 0
-        self.ttft_counts = [0] * (len(TTFT_BUCKETS) + 1)
-        self.ttft_sum = 0.0
+        self.reported_prompt_tokens = 0
+        self.reported_cached_tokens = 0
+        self.reported_believed_tokens = 0
+        self.reported_error_tokens = 0
+        self.ttft = Histogram(TTFT_BUCKETS)
+        self.inter_token = Histogram(INTER_TOKEN_BUCKETS)
+        self.duration = Histogram(DURATION_BUCKETS)
+        self.added = Histogram(ADDED_BUCKETS)
+        self.loop_lag = Histogram(LAG_BUCKETS)
+        self.queue_length = 0
+        """Requests that wait for a place on a worker."""
+        self.queue_wait = Histogram(QUEUE_BUCKETS)
+        self.queue_drops: Counter[str] = Counter()
+        """By reason: requests that did not get a place."""
         self.recomputed: Counter[str] = Counter()
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()
         """By reason: requests that a decode worker served without a prefill worker."""
 
-    def request_done(self, policy: str, role: str, worker: str, status: int) -> None:
-        """Count an answered request. `worker` is the worker's id, or "" when none was chosen."""
-        key = (policy, role, worker, status)
+        self.failed_attempts: Counter[str] = Counter()
+        """By reason: attempts at a request on one worker (or leg of a pair) that failed."""
+        self.failovers: Counter[str] = Counter()
+        """By the reason of the attempt before: attempts that followed a failed one."""
+        self.broken_streams: Counter[str] = Counter()
+        """By reason: event streams that broke after the client had a part of them."""
+        self.deadlines: Counter[str] = Counter()
+        """By deadline: how often one was over."""
+        self.retries_denied = 0
+        """Requests that the retry budget did not allow to be tried again."""
+
+    def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
+        """Count a request that is over. `worker` is the worker's id, or "" when none was chosen.
+
+        `outcome` is one of OUTCOMES; without one, a worker's answer is what its status says.
+        """
+        if not outcome:
+            outcome = "served" if status < 400 else "error"
+        key = (policy, role, worker, status, outcome)
         self._requests[key] = self._requests.get(key, 0) + 1
 
     def prompt_seen(self, prompt_tokens: int, matched_tokens: int) -> None:
@@ -49,10 +114,32 @@ class Metrics:
         self.prompt_tokens += prompt_tokens
         self.matched_tokens += matched_tokens
 
+    def cache_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, believed_tokens: int) -> None:
+        """Count an answer whose usage told what was cached, beside what was believed; all in the engine's tokens."""
+        self.reported_prompt_tokens += prompt_tokens
+        self.reported_cached_tokens += cached_tokens
+        self.reported_believed_tokens += believed_tokens
+        self.reported_error_tokens += abs(believed_tokens - cached_tokens)
+        tally.reported_prompt_tokens += prompt_tokens
+        tally.reported_cached_tokens += cached_tokens
+
     def first_token(self, seconds: float) -> None:
         """Record one time to first token: from the complete request to the first body byte of the worker's answer."""
-        self.ttft_counts[bisect_left(TTFT_BUCKETS, seconds)] += 1
-        self.ttft_sum += seconds
+        self.ttft.observe(seconds)
+
+    def served(self, duration: float, added: float) -> None:
+        """Record an answer that was passed on to its end.
+
+        Times are in seconds; `added` went by before the request was on its way to the worker.
+        """
+        self.duration.observe(duration)
+        self.added.observe(added)
+
+    def streamed(self, tally: Tally, mean: float) -> None:
+        """Record a stream by the mean time between two of its pieces, in seconds."""
+        self.inter_token.observe(mean)
+        tally.streams += 1
+        tally.inter_token_seconds += mean
 
     def pd_recomputed(self, prefill_worker: str) -> None:
         """Count a prefill worker's answer that handed nothing over."""
@@ -62,9 +149,25 @@ class Metrics:
         """Count a request that goes to a decode worker alone."""
         self.decode_alone[reason] += 1
 
+    def attempt_failed(self, reason: str) -> None:
+        """Count an attempt that failed."""
+        self.failed_attempts[reason] += 1
+
+    def failed_over(self, reason: str) -> None:
+        """Count an attempt that follows one which failed for `reason`."""
+        self.failovers[reason] += 1
+
+    def stream_broken(self, reason: str) -> None:
+        """Count an event stream that broke in the middle."""
+        self.broken_streams[reason] += 1
+
+    def deadline_over(self, deadline: str) -> None:
+        """Count a deadline that was over."""
+        self.deadlines[deadline] += 1
+
     @property
     def requests(self) -> dict[RequestKey, int]:
-        """Answered requests by (policy, role, worker id, status); a copy."""
+        """Requests that are over by (policy, role, worker id, status, outcome); a copy."""
         return dict(self._requests)
 
     def keep_workers(self, worker_ids: Collection[str]) -> None:

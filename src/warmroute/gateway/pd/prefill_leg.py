@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
@@ -68,6 +69,9 @@ class PrefillLeg(Leg):
         self.cancel()
         self.end(Outcome.SERVED, self.status)
 
+    def _mark_sent(self) -> None:
+        self._exchange.sent_at = perf_counter()
+
     def _head_to_send(self, head: bytes) -> bytes:
         # What is to be read must not come compressed.
         if self.collects and b"accept-encoding" in head.lower():
@@ -93,6 +97,8 @@ class PrefillLeg(Leg):
 
     def _too_late(self, what: str, status: int) -> None:
         logger.warning(
-            "prefill worker %s, while the decode worker was answering already: %s", self.lease.worker.id, what
+            "prefill worker %s, while the decode worker was answering already: %s; look into the log of that engine",
+            self.lease.worker.id,
+            what,
         )
         self.end(Outcome.FAILED, status)

@@ -46,26 +46,36 @@ class LeastDelay:
 
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
-        now = self.clock()
         paces = [row.pace for row in candidates]
         count = len(paces)
         if sum([pace.known for pace in paces]) < count:
             typical = _typical(paces)
             for pace in paces:
                 pace.settle(typical)
+        if sum([pace.placed for pace in paces]) > count:  # a cache full for each: half of it is old enough to forget
+            for pace in paces:
+                pace.placed /= 2
+        chosen = least(candidates, self.scores(candidates, prompt), rng)
+        pace = chosen.pace
+        pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
+        if pace.observations >= _ENOUGH:
+            pace.settle(_typical(paces))
+        return chosen
+
+    def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
+        """The score of each candidate, in seconds."""
+        now = self.clock()
+        paces = [row.pace for row in candidates]
+        count = len(paces)
         queued = sorted([pace.waiting for pace in paces])[count // 2]
         delayed = queued if queued < _MOST_QUEUED else _MOST_QUEUED
         typical = sum([pace.seconds_per_token for pace in paces]) / count
         placed = sum([pace.placed for pace in paces])
-        if placed > count:  # a cache full for each: half of it is old enough to forget
-            placed /= 2
-            for pace in paces:
-                pace.placed /= 2
         share = _REUSED * count / placed if placed else 0.0
         tokens = prompt.tokens
         # `effective_tokens` of what each lacks, without a call.
         per_token = 1.0 + tokens * _CONTEXT
-        scores = [
+        return [
             (pace.wait(now) if pace.open else 0.0)
             + (tokens - (matched := row.matched_tokens))
             * (per_token + matched * _CONTEXT)
@@ -79,12 +89,6 @@ class LeastDelay:
             )
             for pace, row in zip(paces, candidates, strict=True)
         ]
-        chosen = least(candidates, scores, rng)
-        pace = chosen.pace
-        pace.placed += (tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
-        if pace.observations >= _ENOUGH:
-            pace.settle(_typical(paces))
-        return chosen
 
 
 def _typical(paces: Sequence[Pace]) -> float:

@@ -1,0 +1,1 @@
+"""Recorded workloads in the forms in which they are published, one file per form."""

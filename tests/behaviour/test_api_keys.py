@@ -1,0 +1,62 @@
+"""Who may send inference requests, and whose keys go where."""
+
+import pytest
+from tests.support.http_client import CHAT, Client, post
+from tests.support.router import router_over
+from tests.support.scripted_worker import ScriptedWorker
+
+KEYS = {"api_key": ("sk-one", "sk-two")}
+
+
+@pytest.fixture
+async def worker():
+    async with ScriptedWorker() as worker:
+        yield worker
+
+
+@pytest.mark.parametrize(
+    "header",
+    [(b"Authorization", b"Bearer sk-one"), (b"authorization", b"bearer sk-two"), (b"X-Api-Key", b"sk-one")],
+)
+async def test_a_key_lets_requests_in_and_stays_here(worker, header):
+    async with router_over(worker, security=KEYS) as router, await Client.connect(router.port) as client:
+        for _ in range(2):  # the second head is read from what the first one left
+            assert (await client.ask(post(headers=[header, (b"X-Other", b"kept")]))).status == 200
+    assert len(worker.requests) == 2
+    for request in worker.requests:
+        assert b"sk-" not in request.raw_head
+        assert request.values(b"x-other") == [b"kept"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ((), "An API key is required"),
+        (((b"Authorization", b"Bearer sk-wrong"),), "Invalid API key"),
+        (((b"Authorization", b"Basic sk-one"),), "An API key is required"),
+        (((b"Authorization", b"Bearer sk-one"), (b"Authorization", b"Bearer no")), "Invalid API key"),
+    ],
+)
+async def test_without_a_valid_key_no_worker_hears_of_a_request(worker, headers, says):
+    async with router_over(worker, security=KEYS) as router, await Client.connect(router.port) as client:
+        answer = await client.ask(post(headers=headers))
+        assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
+        assert answer.value(b"www-authenticate") == b"Bearer"
+        assert says in answer.error["message"]
+        assert b"sk-" not in answer.raw_head + answer.body
+    assert not worker.requests
+
+
+async def test_a_body_without_a_key_is_not_waited_for(worker):
+    async with router_over(worker, security=KEYS) as router, await Client.connect(router.port) as client:
+        await client.send(b"POST %b HTTP/1.1\r\nHost: r\r\nContent-Length: 1000\r\n\r\n" % CHAT.encode())
+        assert (await client.read_response()).status == 401
+
+
+async def test_without_keys_of_the_router_a_clients_credentials_reach_the_worker(worker):
+    headers = [(b"Authorization", b"Bearer theirs"), (b"x-api-key", b"theirs too")]
+    async with router_over(worker) as router, await Client.connect(router.port) as client:
+        assert (await client.ask(post(headers=headers))).status == 200
+    (request,) = worker.requests
+    assert request.values(b"authorization") == [b"Bearer theirs"]
+    assert request.values(b"x-api-key") == [b"theirs too"]

@@ -1,0 +1,158 @@
+"""Whole replays: everything ends, nothing is lost, and the same seed gives the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warmroute.prompts.prompt import Prompt
+from warmroute.replay.fleet import Fleet
+from warmroute.replay.model import EngineModel
+from warmroute.replay.result import Result
+from warmroute.replay.rival import Rival, View, with_exact_matches
+from warmroute.replay.run import run
+from warmroute.replay.trace import Session, Trace, Turn, link_sessions
+from warmroute.scheduling.choosing import least
+from warmroute.scheduling.policies.cache_aware import CacheAware
+from warmroute.scheduling.policy import Policy
+from warmroute.scheduling.worker import Candidate, Worker
+
+BLOCK = 64
+
+
+def conversations(count: int, turns: int, seed: int = 0, shared: int = 4, own: int = 8) -> Trace:
+    """Conversations that share their first blocks and grow by `own` blocks a turn."""
+    rng = Random(seed)
+    sessions = []
+    for number in range(count):
+        blocks = list(range(shared))
+        rows = []
+        for turn in range(turns):
+            blocks = [*blocks, *(10_000 * (number + 1) + 100 * turn + at for at in range(own))]
+            ends = range(0, (len(blocks) + 1) * BLOCK, BLOCK)
+            rows.append(Turn(len(blocks) * BLOCK + rng.randrange(BLOCK), rng.randrange(1, 200), blocks, ends, 1.0))
+        sessions.append(Session(rows, None, f"s{number}"))
+    link_sessions(sessions, 10**9)
+    return Trace("conversations", sessions)
+
+
+@pytest.mark.parametrize("fleet", [Fleet(4, cache_tokens=20_000), Fleet(prefill=2, decode=2, cache_tokens=20_000)])
+@pytest.mark.parametrize("policy", ["round_robin", "cache_aware", "fd_metrics_score", "fd_remote_metrics_score"])
+def test_every_request_ends_with_all_its_tokens(fleet: Fleet, policy: str) -> None:
+    trace = conversations(60, 5)
+    result = run(trace, policy, fleet, rate=4.0)
+    turns = [turn for session in trace.sessions for turn in session.turns]
+    assert len(result.served) == len(turns)
+    assert result.prompt_tokens == sum(turn.prompt_tokens for turn in turns)
+    assert result.output_tokens == sum(turn.output_tokens for turn in turns)
+    for request in result.served:
+        assert request.arrival < request.first_token <= request.end
+        assert 0 <= request.cached_tokens < request.prompt_tokens
+
+
+def test_prompt_tokens_are_cached_or_computed() -> None:
+    computed: list[int] = []
+
+    def make(view: View) -> Policy:
+        def choose(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+            computed[:] = [engine.computed_tokens for engine in view.engines.values()]
+            return rng.choice(candidates)
+
+        return choose
+
+    trace = conversations(30, 4)
+    # The last request's choice is made before its own prompt is computed, so one more round is played behind it.
+    trace.sessions.append(Session([Turn(1, 1, [], [0])], None))
+    for session in trace.sessions[:-1]:
+        session.start = 0.0
+    trace.sessions[-1].start = 1e6
+    result = run(trace, Rival("watch", make), Fleet(3))
+    assert sum(computed) + 1 == sum(result.uncached_tokens)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["cache_aware", "power_of_two", "process_tokens"]))
+def test_the_same_seed_gives_the_same_result(seed: int, policy: str) -> None:
+    def play() -> Result:
+        return run(conversations(10, 3), policy, Fleet(3, cache_tokens=8000), rate=3.0, seed=seed)
+
+    assert play().requests == play().requests
+
+
+def test_all_policies_see_the_same_arrivals() -> None:
+    first = [
+        sorted(r.arrival for r in run(conversations(20, 1), policy, Fleet(3), seed=5).requests)
+        for policy in ("round_robin", "power_of_two")
+    ]
+    assert first[0] == first[1]
+
+
+def test_what_fits_no_cache_is_refused_and_holds_nothing_up() -> None:
+    trace = conversations(5, 3)
+    result = run(trace, "cache_aware", Fleet(2, cache_tokens=1700))
+    assert result.refused == 5
+    assert len(result.served) == 10
+
+
+def test_affinity_shows_in_the_hit_share() -> None:
+    trace = conversations(40, 6)
+    cold, warm = (run(trace, policy, Fleet(8), rate=2.0) for policy in ("round_robin", "cache_aware"))
+    assert warm.hit_share > cold.hit_share + 0.1
+    assert warm.first_token is not None
+    assert cold.first_token is not None
+    assert warm.first_token.mean < cold.first_token.mean
+
+
+def test_answers_come_back_as_cached_tokens() -> None:
+    blocks = list(range(20))
+    ends = range(0, 21 * BLOCK, BLOCK)
+    first = Turn(10 * BLOCK, 4 * BLOCK + 1, blocks[:10], ends[:11])
+    second = Turn(20 * BLOCK, 1, blocks, ends)
+    trace = Trace("two turns", [Session([first, second], 0.0)])
+    link_sessions(trace.sessions, 100)
+    assert [r.cached_tokens for r in run(trace, "round_robin", Fleet(1)).served] == [0, 14 * BLOCK]
+
+
+def test_slower_engines_get_less_from_a_policy_that_learns() -> None:
+    class Learning:
+        def __init__(self) -> None:
+            self.seconds: dict[Worker, float] = {}
+
+        def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+            return least(candidates, [self.seconds.get(row.worker, 0.0) for row in candidates], rng)
+
+        def first_token(self, worker: Worker, prompt: Prompt, uncached_tokens: int, seconds: float) -> None:
+            self.seconds[worker] = seconds
+
+    result = run(conversations(50, 1), Learning(), Fleet(2, speeds=(1.0, 0.1)))
+    by_worker = [sum(r.worker == worker for r in result.served) for worker in (0, 1)]
+    assert by_worker[0] > 4 * by_worker[1]
+
+
+def test_an_exact_view_beats_a_forgetful_index() -> None:
+    fleet = Fleet(4, cache_tokens=20_000)
+    trace = conversations(80, 5)
+    believed = run(trace, "cache_aware", fleet, rate=6.0)
+    known = run(trace, with_exact_matches(CacheAware(), "exact"), fleet, rate=6.0)
+    assert all(r.believed_tokens >= r.cached_tokens for r in known.served if r.prompt_tokens % BLOCK)
+    assert any(r.believed_tokens > r.cached_tokens for r in believed.served)
+
+
+def test_the_view_predicts_the_first_token_of_an_idle_engine() -> None:
+    predicted: list[float] = []
+
+    def make(view: View) -> Policy:
+        def choose(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+            predicted.append(view.first_token_seconds(candidates[0].worker))
+            return candidates[0]
+
+        return choose
+
+    trace = Trace("one", [Session([Turn(30_000, 5, [1, 2], [0, 15_000, 30_000])], 0.0)])
+    result = run(trace, Rival("watch", make), Fleet(1, EngineModel()))
+    assert result.first_token is not None
+    assert predicted == [pytest.approx(result.first_token.mean, rel=1e-6)]

@@ -1,0 +1,14 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmroute.telemetry.histogram import Histogram
+
+
+@given(st.lists(st.floats(min_value=0, max_value=20)))
+def test_every_value_is_in_the_first_bucket_that_holds_it(values):
+    histogram = Histogram((1.0, 2.5, 10.0))
+    for value in values:
+        histogram.observe(value)
+    at_most = [sum(value <= bound for value in values) for bound in histogram.bounds]
+    assert [sum(histogram.counts[: index + 1]) for index in range(3)] == at_most
+    assert (histogram.count, histogram.sum) == (len(values), sum(values))
