@@ -1,9 +1,9 @@
 """least_delay: the worker on which this prompt costs the least time, its own and that of the requests behind it.
 
 Use when: time to first token matters; workers may differ in speed. One score, no modes, nothing to tune.
-Reads: matched_tokens and the worker's pace, learned from its first tokens. Unit: seconds. Options: none.
+Reads: matched_tokens, running_requests and the worker's pace, learned from its first tokens. Unit: seconds. Options: none.
 
-    score = wait + prefill + typical prefill x (queue + crowding)
+    score = wait + prefill + typical prefill x (queue + crowding) + decoding
 
 - wait: until the worker is done with what it was given before, by its schedule (`scheduling.pace`).
 - prefill: of the tokens that the worker lacks, at its learned speed; the typical one is at the fleet's mean speed.
@@ -12,6 +12,7 @@ Reads: matched_tokens and the worker's pace, learned from its first tokens. Unit
   token alone, and a busy one holds on to what it has cached: it has no capacity to give away.
 - crowding: half the square of the worker's part of the tokens computed lately, over the mean part; at most 2. Where
   more is computed than elsewhere, more is evicted that others will ask for; so cold groups of prompts settle apart.
+- decoding: for each request that runs there the time of 60 prompt tokens, for what it and this one cost each other.
 
 A prompt that many ask for is copied to another worker as soon as the wait for it costs more than computing it there.
 """
@@ -32,6 +33,8 @@ _MOST_QUEUED = 10.0
 _MOST_CROWDED = 1.4
 _REUSED = 0.7
 """Squared: half of what is evicted would have been asked for again."""
+_TOKENS_PER_RUNNING_REQUEST = 60.0
+"""A request that is decoding makes every step longer, also those that prefill: what that is worth in prompt tokens."""
 _ENOUGH = 8
 """New observations of a worker after which its speed is compared with that of the others."""
 _CONTEXT = 0.5 / ATTENTION_TOKENS
@@ -70,6 +73,7 @@ class LeastDelay:
         queued = sorted([pace.waiting for pace in paces])[count // 2]
         delayed = queued if queued < _MOST_QUEUED else _MOST_QUEUED
         typical = sum([pace.seconds_per_token for pace in paces]) / count
+        per_request = typical * _TOKENS_PER_RUNNING_REQUEST
         placed = sum([pace.placed for pace in paces])
         share = _REUSED * count / placed if placed else 0.0
         tokens = prompt.tokens
@@ -77,6 +81,7 @@ class LeastDelay:
         per_token = 1.0 + tokens * _CONTEXT
         return [
             (pace.wait(now) if pace.open else 0.0)
+            + per_request * row.load.running_requests
             + (tokens - (matched := row.matched_tokens))
             * (per_token + matched * _CONTEXT)
             * (
