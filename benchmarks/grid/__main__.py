@@ -21,7 +21,7 @@ from warmroute.rivals import RIVALS
 LOADS = (0.3, 0.7, 0.9, 1.1)
 OWN = ("least_delay", "cache_aware")
 PLAIN = ("process_tokens", "request_num", "round_robin")
-QUICK_REQUESTS = {8: 1600, 32: 2400}
+QUICK_REQUESTS = {8: 1200, 32: 1600}
 
 
 def main() -> int:
