@@ -38,6 +38,7 @@ def events_of(*workers: WorkerView, **changes) -> str:
         workers=len(workers),
         routable=sum(one.can_be_chosen for one in workers),
         running=7,
+        queued=4,
         pending_prefill_tokens=12_345,
         requests_per_second=3.25,
         errors_per_second=0.5,
@@ -166,6 +167,7 @@ async def test_figures_have_three_digits_and_a_unit(open_page):
             "g-workers": "2 / 2",
             "g-rate": "3.3",
             "g-rate-note": "0.5 errors / s",
+            "g-running-note": "on 2 workers, 4 wait for a place",
             "g-ttft": "42 ms",
             "g-ttft-note": "p99 1.50 s",
             "g-hit": "82 %",
@@ -276,6 +278,16 @@ async def test_keys_are_asked_for_and_stay_in_the_tab(open_page):
         await expect(card(page, worker).locator(".badge")).to_have_text("draining")
         assert seen == [None, "Bearer secret"]
         assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+
+
+async def test_the_description_of_the_control_side_works_without_any_other_host(open_page):
+    async with running(config()) as router:
+        page = await open_page(router.port)
+        await page.get_by_role("link", name="Control endpoints").click()
+        await expect(page.get_by_role("heading", name="workers")).to_be_visible(timeout=PATIENT)
+        await page.get_by_role("button", name="GET /admin/state").first.click()
+        await page.get_by_role("button", name="Execute").click()
+        await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
 
 
 async def test_the_files_of_the_page_say_what_they_are_and_others_are_not_there():

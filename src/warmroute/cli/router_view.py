@@ -38,6 +38,7 @@ class Totals(Struct):
     hit_share: float | None
     ttft_p50_seconds: float | None
     ttft_p99_seconds: float | None
+    queued: int = 0
 
 
 class State(Struct):

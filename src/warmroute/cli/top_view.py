@@ -97,6 +97,8 @@ def _glance(state: State) -> Text:
     ]
     if totals.errors_per_second:
         parts.insert(2, ("errors/s", rate(totals.errors_per_second)))
+    if totals.queued:
+        parts.insert(3, ("queued", count(totals.queued)))
     line = Text(no_wrap=True, overflow="ellipsis")
     for name, value in parts:
         line.append(f"{name} ", style="dim").append(value, style="bold red" if name == "errors/s" else "bold").append(

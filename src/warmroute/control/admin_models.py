@@ -41,6 +41,7 @@ class Totals(_Answer):
     workers: int
     routable: int = Field(description="Workers that may get new requests.")
     running: int
+    queued: int = Field(description="Requests that wait in the router for a place on a worker.")
     pending_prefill_tokens: int
     requests_per_second: float
     errors_per_second: float

@@ -79,6 +79,7 @@ class Snapshots:
             workers=len(members),
             routable=sum(map(self._can_be_chosen, members)),
             running=sum(member.running for member in answering),
+            queued=self._parts.metrics.queue_length,
             pending_prefill_tokens=sum(member.worker.load.pending_prefill_tokens for member in members),
             requests_per_second=last.requests_per_second,
             errors_per_second=last.errors_per_second,
