@@ -18,10 +18,12 @@ from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.fleet.fleet import Fleet
+from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
 from warmroute.http_server import BACKLOG, HttpServer, bind
+from warmroute.open_files import file_limit, open_files
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
@@ -35,6 +37,7 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -71,6 +74,7 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
@@ -133,6 +137,8 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            descriptors=Descriptors(file_limit(), open_files(), lambda: len(self.fleet.members), time.monotonic),
+            decisions=self._decisions,
             access_log=self._access_log,
         )
         parts = self._control_parts()
@@ -243,6 +249,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            decisions=self._decisions,
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:
