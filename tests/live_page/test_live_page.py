@@ -67,6 +67,7 @@ def a_worker(number: int, **changes) -> WorkerView:
         "role": "mixed",
         "state": "healthy",
         "breaker": "closed",
+        "stuck": False,
         "can_be_chosen": True,
         "running": number,
         "pending_prefill_tokens": 1200,
@@ -214,10 +215,11 @@ async def test_charts_say_in_words_what_they_draw(open_page):
 
 
 MANY = [
-    *[a_worker(n) for n in range(1, 59)],
+    *[a_worker(n) for n in range(1, 58)],
     a_worker(60, state="unhealthy", can_be_chosen=False),
     a_worker(61, breaker="open", can_be_chosen=False),
     a_worker(62, breaker="half_open"),
+    a_worker(59, stuck=True, can_be_chosen=False),
     a_worker(63, state="draining", can_be_chosen=False),
     a_worker(64, state="starting", can_be_chosen=False, dialect=None, hit_share=None, ttft_seconds=None),
     a_worker(65, state="paused", can_be_chosen=False),
@@ -236,6 +238,7 @@ async def test_nothing_is_cut_off_and_all_text_can_be_read(open_page, scheme, wi
         assert await page.evaluate(CUT_OFF) == []
         assert await page.evaluate(TOO_FAINT) == []
         await expect(card_of(page, 61)).to_contain_text("breaker open")
+        await expect(card_of(page, 59)).to_contain_text("stuck")
         assert await page.locator("#flow-picture .end.to").count() <= 12
 
 

@@ -22,7 +22,14 @@ SORTS: dict[str, Callable[[Worker], tuple[object, ...]]] = {
     "TTFT": lambda worker: (-(worker.ttft_seconds or 0.0), worker.id),
     "hits": lambda worker: (worker.hit_share is None, worker.hit_share, worker.id),
 }
-_STYLES = {"healthy": "green", "unhealthy": "bold red", "gone": "bold red", "draining": "yellow", "paused": "yellow"}
+_STYLES = {
+    "healthy": "green",
+    "stuck": "bold red",
+    "unhealthy": "bold red",
+    "gone": "bold red",
+    "draining": "yellow",
+    "paused": "yellow",
+}
 
 
 @dataclass

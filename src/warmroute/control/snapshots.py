@@ -97,6 +97,7 @@ class Snapshots:
             role=member.role,
             state=member.state,
             breaker=member.breaker.state.value,
+            stuck=member.stuck_since is not None,
             can_be_chosen=self._can_be_chosen(member),
             running=worker.load.running_requests,
             pending_prefill_tokens=worker.load.pending_prefill_tokens,

@@ -188,6 +188,7 @@ class WorkerEntry(Answer):
     role: Role
     state: MemberState
     breaker: Literal["closed", "open", "half_open", "trying"]
+    stuck: bool = Field(description="Whether it begins no answers while others do.")
     running: int = Field(description="Requests under way.")
     pending_prefill_tokens: int
     dialect: str | None = Field(description="fastdeploy, sglang, vllm, or null while that is not known.")

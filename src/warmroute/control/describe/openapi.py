@@ -55,10 +55,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
     if operation.notes:
         described["description"] = operation.notes
     parameters = [_WORKER] if "{worker}" in operation.path else []
-    parameters += [
-        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-        for name, text in operation.query.items()
-    ]
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in operation.query.items()]
     if parameters:
         described["parameters"] = parameters
     if operation.takes:

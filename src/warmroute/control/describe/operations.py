@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from warmroute.control import admin_models
+from warmroute.control import admin_models, decision_models
 from warmroute.control.describe import bodies
 
 TEXT = "text/plain"
@@ -24,7 +24,7 @@ Content = type[BaseModel] | str
 class Operation:
     """One method of one path. `takes` are the alternatives for its JSON body, `answers` what it sends by status.
 
-    `is_list`: the body of 200 is a list of its class. `changes`: it is let in like all that changes something.
+    `query` are schemas by name. `is_list`: the body of 200 is a list of its class. `changes`: it is let in like all that changes something.
     """
 
     method: str
@@ -34,7 +34,7 @@ class Operation:
     answers: Mapping[int, Content]
     takes: tuple[type[BaseModel], ...] = ()
     notes: str = ""
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, dict[str, object]] = field(default_factory=dict)
     is_list: bool = False
     example: object = None
 
@@ -106,7 +106,7 @@ OPERATIONS = (
         "engines",
         "Decode workers that a FastDeploy prefill engine may connect with",
         {200: bodies.DecodeInstance},
-        query={"version": "Only those that told this version of the model, or none."},
+        query={"version": {"type": "string", "description": "Only those that told this version of the model."}},
         is_list=True,
     ),
     Operation(
@@ -140,6 +140,15 @@ OPERATIONS = (
     Operation("GET", "/metrics", "watching", "Prometheus metrics", {200: TEXT}),
     Operation("GET", "/admin/state", "watching", "The router at this moment", {200: admin_models.RouterState}),
     Operation("GET", "/admin/history", "watching", "The last 15 minutes", {200: admin_models.RouterHistory}),
+    Operation(
+        "GET",
+        "/admin/decisions",
+        "watching",
+        "Why requests went where they went",
+        {200: decision_models.Decisions, 400: bodies.Problem},
+        notes="The last that were explained, newest first: those whose request asked for it, or all with `--explain`.",
+        query={"limit": {"type": "integer", "minimum": 1, "default": 50}},
+    ),
     Operation(
         "GET",
         "/admin/events",
