@@ -24,7 +24,8 @@ Content = type[BaseModel] | str
 class Operation:
     """One method of one path. `takes` are the alternatives for its JSON body, `answers` what it sends by status.
 
-    `query` are schemas by name. `is_list`: the body of 200 is a list of its class. `changes`: it is let in like all that changes something.
+    `query` are schemas by name. `is_list`: the body of 200 is a list of its class. `changes`: it is let in like all
+    that changes something.
     """
 
     method: str
