@@ -103,7 +103,9 @@ def test_equal_prompts_of_one_burst_share_their_prefix_and_spread_when_it_pays()
     picked = Counter(fleet.send(3000, [*head, *chain(range(200), seed=n + 1)]) for n in range(16))
     assert len(picked) > 1
     assert max(picked.values()) <= 8
+    fleet.pass_time(100.0)
     assert fleet.scheduler.ledger.audit().consistent
+    assert fleet.scheduler.ledger.open_leases == 0
 
 
 def test_a_hot_prefix_comes_to_be_on_every_worker_under_load():
@@ -113,6 +115,7 @@ def test_a_hot_prefix_comes_to_be_on_every_worker_under_load():
     for n in range(400):
         fleet.send(3000, [*hot, *chain(range(90), seed=n + 1)])
         fleet.pass_time(0.018)
+    fleet.pass_time(100.0)
     match = fleet.scheduler.index.match(hot)
     assert len(match) == 4
     assert min(match.values()) == max(match.values())
@@ -145,6 +148,7 @@ def test_a_slow_worker_gets_as_much_as_it_can_do(known: bool):
         if n >= 500:
             tokens[worker.id] += size
         fleet.pass_time(0.0706)
+    fleet.pass_time(100.0)
     share = tokens["w3"] / tokens.total()
     assert 0.02 < share < 0.12
     assert sum(waits[500:]) / 2500 < 1.0
