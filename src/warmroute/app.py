@@ -35,6 +35,7 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -71,6 +72,7 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
@@ -133,6 +135,7 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            decisions=self._decisions,
             access_log=self._access_log,
         )
         parts = self._control_parts()
@@ -243,6 +246,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            decisions=self._decisions,
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:

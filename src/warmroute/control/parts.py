@@ -11,6 +11,7 @@ from warmroute.fleet import Fleet
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.worker_families import WorkerState
@@ -22,7 +23,7 @@ class ControlParts:
 
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
     describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
-    is answered 405 here. `feed` carries what live pages show.
+    is answered 405 here. `feed` carries what live pages show, `decisions` are those that were explained.
     `is_draining` is true once the router is about to end.
     """
 
@@ -38,6 +39,7 @@ class ControlParts:
     inference_paths: Collection[str] = ()
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)
+    decisions: DecisionLog = field(default_factory=lambda: DecisionLog(1))
     feed: LiveFeed = field(default_factory=LiveFeed)
 
     def metric_sources(self) -> Sources:
