@@ -12,6 +12,7 @@ the same as one that has left, and LLM answers are too dear to be made for nobod
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 
 import httptools
@@ -33,6 +34,7 @@ from warmroute.gateway.limits import (
     MAX_HEADERS,
     MAX_HELD_BYTES,
     MAX_TARGET_BYTES,
+    SECOND_LOOK_SECONDS,
     refuse_head,
     refuse_head_size,
     refuse_target_and_headers,
@@ -53,6 +55,7 @@ class ClientProtocol(TurnTaking):
     _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
     _control_body_bytes = 0
     _upgrade_asked = False
+    _idle_since = -1.0  # what has been found idle once; a request may have been on its way
 
     # asyncio.Protocol
 
@@ -236,9 +239,13 @@ class ClientProtocol(TurnTaking):
         else:
             self.transport.close()
 
-    def _close_unless_used(self, since: float) -> None:
-        if self._current is None and not self._in_head and self._last_activity == since:
+    def _close_unless_used(self, since: float, *, looked: bool = False) -> None:
+        if self._current is not None or self._in_head or self._last_activity != since:
+            return
+        if looked:
             self.transport.close()
+        else:
+            self.loop.call_later(SECOND_LOOK_SECONDS, functools.partial(self._close_unless_used, since, looked=True))
 
     # Deadlines.
 
@@ -251,8 +258,10 @@ class ClientProtocol(TurnTaking):
                 self.reset()  # what it has not read would hold back an orderly end, too
         elif self._reading is None and not self._in_head:
             if current is None and 0 < idle <= now - self._last_activity:
-                self._over("client_idle")
-                self.transport.close()
+                if self._idle_since == self._last_activity:
+                    self._over("client_idle")
+                    self.transport.close()
+                self._idle_since = self._last_activity
         elif current is None or self._reading is current:
             self._check_reading(now, deadlines)
         if isinstance(current, Exchange) and 0 < deadlines.request <= now - current.complete_at and current.may_expire:
