@@ -23,12 +23,14 @@ from warmroute.gateway.errors import (
     GatewayError,
     InternalError,
     MalformedRequest,
+    OutOfResources,
     RequestDeadline,
     RequestTimeout,
 )
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
+    LAST_CHANCE_SECONDS,
     MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -56,12 +58,21 @@ class ClientProtocol(TurnTaking):
     _control_body_bytes = 0
     _upgrade_asked = False
     _idle_since = -1.0  # what has been found idle once; a request may have been on its way
+    _is_surplus = False  # came when hardly a file more could be opened
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._gateway.clients.add(self)
+        descriptors = self._gateway.descriptors
+        descriptors.clients += 1
+        if descriptors.is_short:
+            if descriptors.is_exhausted:
+                transport.abort()
+                return
+            self._is_surplus = True
+            self.loop.call_later(LAST_CHANCE_SECONDS, self._close_surplus)
 
     def data_received(self, data: bytes) -> None:
         self._last_activity = self.loop.time()
@@ -76,6 +87,7 @@ class ClientProtocol(TurnTaking):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gateway.clients.discard(self)
+        self._gateway.descriptors.clients -= 1
         super().connection_lost(exc)
 
     # httptools
@@ -188,6 +200,8 @@ class ClientProtocol(TurnTaking):
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
         if gateway.doorkeeper is not None:
             refusal = refusal or gateway.doorkeeper.refusal(head)
+        if self._is_surplus and gateway.descriptors.is_short:
+            refusal = refusal or OutOfResources(str(gateway.descriptors))
         if refusal is None:
             self._reading = exchange
             self._last_request_seen = not exchange.keep_alive
@@ -246,6 +260,11 @@ class ClientProtocol(TurnTaking):
             self.transport.close()
         else:
             self.loop.call_later(SECOND_LOOK_SECONDS, functools.partial(self._close_unless_used, since, looked=True))
+
+    def _close_surplus(self) -> None:
+        """A surplus connection has to ask at once, whether it is idle or sends slowly."""
+        if self._current is None and self._gateway.descriptors.is_short:
+            self.transport.close()
 
     # Deadlines.
 
