@@ -284,7 +284,8 @@ class ClientProtocol(TurnTaking):
         elif current is None or self._reading is current:
             self._check_reading(now, deadlines)
         if isinstance(current, Exchange) and 0 < deadlines.request <= now - current.complete_at and current.may_expire:
-            self._over("request")
+            if current.expired is None:
+                self._over("request")
             current.expire(RequestDeadline(deadlines.request))
 
     def _check_reading(self, now: float, deadlines: Deadlines) -> None:
