@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import socket
+import time
 
 import pytest
 from tests.support.http_client import COMPLETIONS, Client, ask, post
@@ -19,6 +22,8 @@ from tests.support.scripted_worker import (
     then_closing,
     then_resetting,
 )
+
+from warmroute.gateway.limits import LAST_CHANCE_SECONDS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -259,6 +264,27 @@ async def test_a_broken_answer_is_closed_where_it_broke(router, worker, partial,
     assert len(rest) < 1000
     assert b"error" not in rest
     assert len(worker.requests) == 1
+
+
+async def test_a_request_that_came_while_the_router_was_busy_is_served_behind_a_broken_stream(router, worker):
+    """Its connection is about to be closed, and the request is in the socket already."""
+    worker.script = then_closing(SSE_HEAD + chunk(EVENTS[0]))
+    loop = asyncio.get_running_loop()
+    waker, sleeper = socket.socketpair()
+    with waker, sleeper:
+        async with await Client.connect(router.port) as client:
+            await client.ask(STREAM)
+            worker.script = answering(response(b"next"))
+
+            def be_busy():
+                loop.remove_reader(sleeper)
+                os.write(client.writer.get_extra_info("socket").fileno(), post())
+                time.sleep(0.3)  # the timer of the connection is due before the socket is looked at
+
+            loop.add_reader(sleeper, be_busy)
+            await asyncio.sleep(LAST_CHANCE_SECONDS - 0.1)
+            waker.send(b"x")
+            assert (await client.read_response()).body == b"next"
 
 
 async def test_a_broken_stream_is_told_to_an_http_1_0_client(router, worker):

@@ -8,6 +8,7 @@ speaks of a full queue, are back-pressure: others are tried, each once, and nobo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from warmroute.fleet.verdict import Verdict
@@ -19,13 +20,14 @@ from warmroute.gateway.errors import (
     GatewayError,
     NoWorkerAvailable,
     StreamUnfinished,
+    UnknownModel,
     UpstreamError,
     WorkerFrozen,
 )
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.held import HeldAnswer
 from warmroute.scheduling.lease import Lease
-from warmroute.scheduling.worker import Worker
+from warmroute.scheduling.worker import Pool, Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -52,8 +54,10 @@ class Attempts:
         self.reason = reason
         self._answer_lease: Lease | None = None
 
-    def failed(self, lease: Lease, failure: Failure, exchange: Exchange, gateway: Gateway) -> bool:
-        """Take note, tell who has to know, and say whether another worker may be tried."""
+    def failed(
+        self, lease: Lease, failure: Failure, exchange: Exchange, gateway: Gateway, pool: Callable[[], Pool]
+    ) -> bool:
+        """Take note, tell who has to know, and say whether another worker of the pool is there and may be tried."""
         self.tried = (*self.tried, lease.worker)
         self.count += counts(failure)
         if isinstance(failure, HeldAnswer):
@@ -62,7 +66,13 @@ class Attempts:
         else:
             self.error = failure
         self.reason = tell_failure(lease.worker, failure, exchange, gateway)
-        return may_try_again(failure, self.count, exchange, gateway)
+        return self._is_one_left(pool) and may_try_again(failure, self.count, exchange, gateway)
+
+    def _is_one_left(self, pool: Callable[[], Pool]) -> bool:
+        try:
+            return any(row.worker not in self.tried for row in pool().candidates)
+        except UnknownModel:
+            return False
 
     def give_up(self, exchange: Exchange) -> None:
         """Answer with the last answer of a worker if there was one, else raise what the last one failed with."""

@@ -100,7 +100,7 @@ class Exchange:
     _router_lines = b""
     _takes_all = False
     _head: ResponseHead | None = None
-    _body_held = b""
+    _body_held: bytearray | None = None
     _needs_done = False
     _chunked = False
     _until_close = False
@@ -223,7 +223,7 @@ class Exchange:
         failure, self._failure = self._failure, None
         if failure is not None:
             self._head = None
-            self._body_held = b""
+            self._body_held = None
             self.is_holding = False
             raise failure
 
@@ -277,18 +277,23 @@ class Exchange:
 
     def _hold(self, head: ResponseHead, body: bytes, complete: bool) -> None:
         """Keep an error back until it is whole: another worker may do better. One that is too long is the client's."""
-        self._head = head
-        self._body_held += body
+        held = self._body_held
+        if held is None:
+            self._head = head
+            held = self._body_held = bytearray()
+        held += body
         self.is_holding = not complete
+        if not complete and len(held) <= MAX_HELD_BYTES:
+            return
+        self._body_held = None
         if complete:
-            self.held = HeldAnswer(head, self._body_held, self._router_lines, head.status)
+            self.held = HeldAnswer(head, bytes(held), self._router_lines, head.status)
             self._head = None
-            self._body_held = b""
             self.wake()
-        elif len(self._body_held) > MAX_HELD_BYTES:
+        else:
             self._takes_all = True
             self.is_holding = False
-            self.response_received(head, self._body_held, False)
+            self.response_received(head, bytes(held), False)
 
     def _unfinished(self) -> None:
         """The stream is over, and was not meant to be."""
@@ -369,10 +374,13 @@ class Exchange:
     @property
     def may_expire(self) -> bool:
         """Whether it is being served."""
-        return self.body_complete and self.task is not None and self.expired is None
+        return self.body_complete and self.task is not None
 
     def expire(self, error: GatewayError) -> None:
-        """It has taken too long: it is ended as if the client had left, but the client is told."""
+        """It has taken too long: it is ended as if the client had left, but the client is told.
+
+        To be called again while it goes on: a cancellation comes to nothing if what is waited for is done already.
+        """
         if self.task is not None:
             self.expired = error
             self.task.cancel()

@@ -24,6 +24,8 @@ MAX_BODY_PIECES = 256
 """Pieces of a body that are kept as they came, before they are made one."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused request is read and dropped, so that the refusal is not lost in a reset."""
+SECOND_LOOK_SECONDS = 0.02
+"""How long after a connection was found unused it is closed: what came while the router was busy is read before."""
 LAST_CHANCE_SECONDS = 1.0
 """How long a connection is kept for another request after a stream on it has broken off."""
 

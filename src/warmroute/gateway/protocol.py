@@ -12,6 +12,7 @@ the same as one that has left, and LLM answers are too dear to be made for nobod
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 
 import httptools
@@ -36,6 +37,7 @@ from warmroute.gateway.limits import (
     MAX_HEADERS,
     MAX_HELD_BYTES,
     MAX_TARGET_BYTES,
+    SECOND_LOOK_SECONDS,
     refuse_head,
     refuse_head_size,
     refuse_target_and_headers,
@@ -60,6 +62,7 @@ class ClientProtocol(TurnTaking):
     _known: KnownRequest | None = None
     _lessons = 8  # so many heads are learned at most: a client that repeats none is not worth it
     _missing = 0  # bytes to come of a body whose head was known
+    _idle_since = -1.0  # what has been found idle once; a request may have been on its way
     _is_surplus = False  # came when hardly a file more could be opened
 
     # asyncio.Protocol
@@ -314,9 +317,13 @@ class ClientProtocol(TurnTaking):
         else:
             self.transport.close()
 
-    def _close_unless_used(self, since: float) -> None:
-        if self._current is None and not self._in_head and self._last_activity == since:
+    def _close_unless_used(self, since: float, *, looked: bool = False) -> None:
+        if self._current is not None or self._in_head or self._last_activity != since:
+            return
+        if looked:
             self.transport.close()
+        else:
+            self.loop.call_later(SECOND_LOOK_SECONDS, functools.partial(self._close_unless_used, since, looked=True))
 
     def _close_surplus(self) -> None:
         """A surplus connection has to ask at once, whether it is idle or sends slowly."""
@@ -334,12 +341,15 @@ class ClientProtocol(TurnTaking):
                 self.reset()  # what it has not read would hold back an orderly end, too
         elif self._reading is None and not self._in_head:
             if current is None and 0 < idle <= now - self._last_activity:
-                self._over("client_idle")
-                self.transport.close()
+                if self._idle_since == self._last_activity:
+                    self._over("client_idle")
+                    self.transport.close()
+                self._idle_since = self._last_activity
         elif current is None or self._reading is current:
             self._check_reading(now, deadlines)
         if isinstance(current, Exchange) and 0 < deadlines.request <= now - current.complete_at and current.may_expire:
-            self._over("request")
+            if current.expired is None:
+                self._over("request")
             current.expire(RequestDeadline(deadlines.request))
 
     def _check_reading(self, now: float, deadlines: Deadlines) -> None:

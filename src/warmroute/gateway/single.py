@@ -98,7 +98,7 @@ async def serve_from(
             return
         exchange.held = None
         attempts = attempts or Attempts()
-        if not attempts.failed(lease, failure, exchange, gateway):
+        if not attempts.failed(lease, failure, exchange, gateway, pool):
             return attempts.give_up(exchange)
 
 
