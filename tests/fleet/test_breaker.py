@@ -93,6 +93,7 @@ def test_one_request_tries_it_and_its_success_closes():
 def test_the_failure_of_the_trial_opens_it_for_its_time_again():
     breaker = tried(110.0)
     assert breaker.failed(111.0, "x", b"trial")
+    assert breaker.reason == "the request that tried it failed, it x"
     assert not breaker.tick(120.9)
     assert breaker.tick(121.0)
 

@@ -102,7 +102,7 @@ class Breaker:
         if self.state is BreakerState.CLOSED:
             return self._count_failure(now, reason)
         if self._is_trial(request_id):
-            self.reason = reason
+            self.reason = f"the request that tried it failed, it {reason}"
             return self._advance(BreakerEvent.BAD, now)
         return False
 
