@@ -100,3 +100,25 @@ async def test_what_a_key_has_running_ends_with_its_requests_however_they_end(wo
 def test_limits_without_keys_are_a_mistake():
     with pytest.raises(ConfigError, match="--api-key-rate needs api-key"):
         effective_config(["--port", "1", "--api-key-rate", "5"], {})
+
+
+async def test_each_request_of_a_connection_needs_its_own_key(worker):
+    """One that was let in opens nothing for those behind it, which a proxy may have got from somebody else."""
+    good, x_good = [(b"Authorization", b"Bearer sk-one")], [(b"Authorization", b"B"), (b"X-Api-Key", b"sk-one")]
+    tries = [
+        (good, 200),
+        (good, 200),
+        ([(b"Authorization", b"Bearer sk-onf")], 401),
+        (x_good, 200),
+        (x_good, 200),
+        ([(b"Authorization", b"B"), (b"X-Api-Key", b"sk-onf")], 401),
+    ]
+    async with router_over(worker, security=KEYS) as router:
+        client = await Client.connect(router.port)
+        for headers, status in tries:
+            assert (await client.ask(post(headers=headers))).status == status
+            if status == 401:
+                client.abort()
+                client = await Client.connect(router.port)
+                assert (await client.ask(post(headers=x_good))).status == 200
+        client.abort()
