@@ -39,6 +39,7 @@ from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.access_log import AccessLog
 from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.request_trace import Tracer
 from warmroute.tls import ClientTls
 
 
@@ -96,6 +97,7 @@ class Gateway:
         tls: ClientTls | None = None,
         descriptors: Descriptors | None = None,
         decisions: DecisionLog | None = None,
+        tracer: Tracer | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -119,6 +121,7 @@ class Gateway:
             Keyring(config.security.admin_key),
             explains_all=config.telemetry.explain,
         )
+        self.tracer = tracer
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

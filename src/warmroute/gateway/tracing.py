@@ -1,0 +1,40 @@
+"""Traces of exchanges, begun when a request has been read. A router without a tracer pays an attribute test."""
+
+from __future__ import annotations
+
+import re
+from time import perf_counter, time_ns
+
+from msgspec.structs import replace
+
+from warmroute.gateway.exchange import Exchange
+from warmroute.prompts.prompt import Prompt
+from warmroute.telemetry.request_trace import Ending, RequestTrace, Tracer
+
+_TRACEPARENT = re.compile(rb"^traceparent:[ \t]*([^\r\n]*)\r\n", re.IGNORECASE | re.MULTILINE)
+
+
+def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float) -> RequestTrace:
+    """Open the trace of a request that was complete at `began` (by `perf_counter`); workers get it as their parent."""
+    head = exchange.head
+    found = _TRACEPARENT.search(head.forwarded)
+    parent = found[1].decode("latin-1") if found else ""
+    received = time_ns() - int((perf_counter() - began) * 1e9)
+    path = exchange.target.partition(b"?")[0].decode("latin-1")
+    trace = tracer.begin(path, exchange.request_id.decode("latin-1"), parent, received, prompt.witness)
+    prompt.witness = trace
+    line = b"traceparent: %b\r\n" % tracer.traceparent(trace).encode("ascii")
+    exchange.head = replace(head, forwarded=_TRACEPARENT.sub(b"", head.forwarded) + line)
+    return trace
+
+
+def end_trace(
+    exchange: Exchange, trace: RequestTrace, tracer: Tracer, loop_time: float, status: int, outcome: str
+) -> None:
+    """Close the trace of an exchange that is over."""
+    now = time_ns()
+    first = exchange.first_byte_at
+    ending = Ending(now, now - int((loop_time - first) * 1e9) if first else 0, status, outcome)
+    lease = exchange.lease
+    model, tokens = (None, 0) if lease is None else (lease.prompt.model, lease.prompt.tokens)
+    tracer.end(trace, ending, model, tokens)
