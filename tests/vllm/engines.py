@@ -56,7 +56,8 @@ class Engine:
 @contextmanager
 def running_engines(kit: Kit, arguments: Sequence[Sequence[str]]) -> Iterator[list[Engine]]:
     """One engine for each list of arguments."""
-    engines = [Engine(kit, f"warmroute-test-{number}", free_port()) for number in range(len(arguments))]
+    # Two runs may share a kit: the names must differ, or one would stop the engines of the other.
+    engines = [Engine(kit, f"warmroute-test-{os.getpid()}-{number}", free_port()) for number in range(len(arguments))]
     try:
         for engine, own in zip(engines, arguments, strict=True):
             kit.call("start", engine.name, engine.port, *own)
