@@ -8,6 +8,7 @@ from time import perf_counter, time_ns
 from msgspec.structs import replace
 
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.targets import shown_path
 from warmroute.prompts.prompt import Prompt
 from warmroute.telemetry.request_trace import Ending, RequestTrace, Tracer
 
@@ -20,8 +21,9 @@ def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float
     found = _TRACEPARENT.search(head.forwarded)
     parent = found[1].decode("latin-1") if found else ""
     received = time_ns() - int((perf_counter() - began) * 1e9)
-    path = exchange.target.partition(b"?")[0].decode("latin-1")
-    trace = tracer.begin(path, exchange.request_id.decode("latin-1"), parent, received, prompt.witness)
+    trace = tracer.begin(
+        shown_path(exchange.target), exchange.request_id.decode("latin-1"), parent, received, prompt.witness
+    )
     prompt.witness = trace
     line = b"traceparent: %b\r\n" % tracer.traceparent(trace).encode("ascii")
     exchange.head = replace(head, forwarded=_TRACEPARENT.sub(b"", head.forwarded) + line)
