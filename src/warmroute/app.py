@@ -39,6 +39,7 @@ from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -77,6 +78,7 @@ class Router:
         self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
         self._tracer = _tracer(config.telemetry)
+        self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
         self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
@@ -143,6 +145,7 @@ class Router:
             descriptors=Descriptors(file_limit(), open_files(), lambda: len(self.fleet.members), time.monotonic),
             decisions=self._decisions,
             tracer=self._tracer,
+            fastdeploy_metrics=self._fastdeploy_metrics,
             access_log=self._access_log,
         )
         parts = self._control_parts()
@@ -255,6 +258,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            fastdeploy_metrics=self._fastdeploy_metrics,
             decisions=self._decisions,
         )
 

@@ -339,6 +339,9 @@ class TelemetryConfig(_Section):
     decisions_kept: int = Field(
         default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
     )
+    fastdeploy_metrics: bool = Field(
+        default=False, description="/metrics also has the metric names of FastDeploy's router."
+    )
     otlp_endpoint: Annotated[str, AfterValidator(http_url)] = Field(
         default="",
         description="Collector for traces, http://host:4318 (needs warmroute[otel]); /v1/traces is appended if the URL "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.fastdeploy_counting import count_for_fastdeploy
 from warmroute.gateway.targets import shown_path
 from warmroute.gateway.tracing import end_trace
 from warmroute.scheduling.lease import Lease
@@ -32,6 +33,8 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         policy, worker = lease.policy, lease.worker.id
     if gateway.access_log is not None:
         log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
+    if gateway.fastdeploy_metrics is not None:
+        count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, gateway.loop.time(), status)
     metrics = gateway.metrics
     metrics.answered += 1
     metrics.request_done(policy, gateway.role, worker, status, outcome)
