@@ -107,9 +107,20 @@ async def test_what_the_client_does_not_want_sampled_is_not_sent_but_passed_on(l
             await ask(router.port, post(headers=[(FIELD[0], FIELD[1][:-1] + b"0")]))
     assert taken.spans == []
     (request,) = lone_worker.requests
-    (told,) = request.values(b"traceparent")
-    assert told.startswith(f"00-{TRACE}-".encode())
-    assert told.endswith(b"-00")
+    assert request.values(b"traceparent") == [FIELD[1][:-1] + b"0"]
+
+
+async def test_of_what_no_client_has_decided_a_share_is_traced(lone_worker):
+    lone_worker.script = answering(response(b"{}"))
+    async with collector() as (taken, endpoint):
+        async with running(traced(endpoint, lone_worker, otlp_sample_ratio=0.5)) as router:
+            for _ in range(40):
+                await ask(router.port, post())
+            await ask(router.port, post(headers=[FIELD]))
+    roots = [span for span in taken.spans if span.name.startswith("POST")]
+    assert 5 < len(roots) < 36
+    assert TRACE in {span.trace_id.hex() for span in roots}
+    assert sum(bool(request.values(b"traceparent")) for request in lone_worker.requests) == len(roots)
 
 
 async def test_a_collector_that_is_not_there_harms_no_request(lone_worker, unused_tcp_port):

@@ -39,7 +39,7 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
             exchange.decision = gateway.explainer.begin(exchange.request_id, exchange.head, prompt)
             exchange.may_not_know = exchange.decision is None
         if gateway.tracer is not None:
-            exchange.trace = begin_trace(exchange, prompt, gateway.tracer, began)
+            exchange.trace = begin_trace(exchange, prompt, gateway.tracer, began, gateway.rng)
         gateway.requests += 1
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from time import perf_counter, time_ns
 
 from msgspec.structs import replace
@@ -12,13 +13,20 @@ from warmroute.gateway.targets import shown_path
 from warmroute.prompts.prompt import Prompt
 from warmroute.telemetry.request_trace import Ending, RequestTrace, Tracer
 
+_NOT_SAMPLED = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][02468ace].*")
 _TRACEPARENT = re.compile(rb"^traceparent:[ \t]*([^\r\n]*)\r\n", re.IGNORECASE | re.MULTILINE)
 
 
-def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float) -> RequestTrace:
-    """Open the trace of a request that was complete at `began` (by `perf_counter`); workers get it as their parent."""
+def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float, rng: Random) -> RequestTrace | None:
+    """Open the trace of a request that was complete at `began` (by `perf_counter`); workers get it as their parent.
+
+    None if the client, or else chance, has decided that it is not traced; then nothing is made, and its traceparent
+    goes to the worker as it came.
+    """
     head = exchange.head
     found = _TRACEPARENT.search(head.forwarded)
+    if (_NOT_SAMPLED.fullmatch(found[1]) is not None) if found else rng.random() >= tracer.sample_ratio:
+        return None
     parent = found[1].decode("latin-1") if found else ""
     received = time_ns() - int((perf_counter() - began) * 1e9)
     trace = tracer.begin(

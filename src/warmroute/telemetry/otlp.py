@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -35,9 +35,10 @@ class OtlpTracer:
         """`endpoint` is the collector's address, with or without its path; a `sample_ratio` of 1 is every request
         whose client has not decided that.
         """
+        self.sample_ratio = sample_ratio
         url = endpoint if endpoint.rstrip("/").count("/") > 2 else endpoint.rstrip("/") + _PATH
         self._provider = TracerProvider(
-            sampler=ParentBasedTraceIdRatio(sample_ratio),
+            sampler=ALWAYS_ON,  # whoever begins a trace has decided
             resource=Resource.create({"service.name": "warmroute", "service.version": version}),
             shutdown_on_exit=False,
         )
@@ -73,16 +74,15 @@ class OtlpTracer:
         if not isinstance(trace, OtlpTrace):
             return
         span = trace.span
-        if span.is_recording():
-            self._below(trace, ending)
-            span.set_attribute("http.response.status_code", ending.status)
-            span.set_attribute("warmroute.outcome", ending.outcome)
-            span.set_attribute("gen_ai.usage.input_tokens", prompt_tokens)
-            if model is not None:
-                span.set_attribute("gen_ai.request.model", model)
-            if ending.status >= 500:
-                span.set_status(Status(StatusCode.ERROR, ending.outcome))
-            span.add_event("end", timestamp=ending.time)
+        self._below(trace, ending)
+        span.set_attribute("http.response.status_code", ending.status)
+        span.set_attribute("warmroute.outcome", ending.outcome)
+        span.set_attribute("gen_ai.usage.input_tokens", prompt_tokens)
+        if model is not None:
+            span.set_attribute("gen_ai.request.model", model)
+        if ending.status >= 500:
+            span.set_status(Status(StatusCode.ERROR, ending.outcome))
+        span.add_event("end", timestamp=ending.time)
         span.end(ending.time)
 
     def close(self) -> None:

@@ -62,7 +62,9 @@ class Ending:
 
 
 class Tracer(Protocol):
-    """What traces are given to."""
+    """What traces are given to. `sample_ratio` is the share of those that the client has not decided about."""
+
+    sample_ratio: float
 
     def begin(self, path: str, request_id: str, parent: str, received: int, other: object | None) -> RequestTrace:
         """A request has been read. `parent` is its traceparent, or empty; `other` the prompt's witness so far."""
