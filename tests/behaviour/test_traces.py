@@ -53,7 +53,8 @@ async def collector():
 
 def traced(endpoint, *workers, **options):
     settings = config(*(worker.url for worker in workers), scheduler={"policy": "round_robin"})
-    return settings.model_copy(update={"telemetry": TelemetryConfig(otlp_endpoint=endpoint, **options)})
+    telemetry = TelemetryConfig(otlp_endpoint=endpoint, **{"otlp_sample_ratio": 1.0, **options})
+    return settings.model_copy(update={"telemetry": telemetry})
 
 
 def attributes(span):

@@ -348,7 +348,7 @@ class TelemetryConfig(_Section):
         "has no path.",
     )
     otlp_sample_ratio: float = Field(
-        default=1.0, ge=0, le=1, description="Share of requests that are traced, where the client has not decided."
+        default=0.01, ge=0, le=1, description="Share of requests that are traced, where the client has not decided."
     )
 
 
