@@ -14,6 +14,7 @@ import uvicorn
 from warmroute import __version__
 from warmroute.config import Config
 from warmroute.config.options import kebab
+from warmroute.config.tree import TelemetryConfig
 from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
@@ -38,10 +39,12 @@ from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.request_trace import Tracer
 from warmroute.telemetry.stats import log_stats
 from warmroute.tls import ServerTls
 
@@ -74,6 +77,8 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         self.metrics = Metrics()
+        self._tracer = _tracer(config.telemetry)
+        self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
         self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
@@ -139,6 +144,8 @@ class Router:
             tls=self.fleet.tls,
             descriptors=Descriptors(file_limit(), open_files(), lambda: len(self.fleet.members), time.monotonic),
             decisions=self._decisions,
+            tracer=self._tracer,
+            fastdeploy_metrics=self._fastdeploy_metrics,
             access_log=self._access_log,
         )
         parts = self._control_parts()
@@ -172,6 +179,8 @@ class Router:
             await self.gateway.close()
             if self._access_log is not None:
                 await self._access_log.close()
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close)
         await self.fleet.stop()
 
     async def wait(self) -> None:
@@ -249,6 +258,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            fastdeploy_metrics=self._fastdeploy_metrics,
             decisions=self._decisions,
         )
 
@@ -294,6 +304,15 @@ def _told(changes: Changes) -> str:
         return "the same weights"
     options = changes.config.scheduler
     return ", ".join(f"{kebab(field)} {getattr(options, field)}" for field in sorted(changes.weights))
+
+
+def _tracer(options: TelemetryConfig) -> Tracer | None:
+    if not options.otlp_endpoint:
+        return None
+    # Only now: the extra that it needs is seldom installed.
+    from warmroute.telemetry.otlp import OtlpTracer
+
+    return OtlpTracer(options.otlp_endpoint, options.otlp_sample_ratio, __version__)
 
 
 def build_labels() -> dict[str, str]:

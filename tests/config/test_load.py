@@ -185,7 +185,9 @@ def sample(option: Option) -> st.SearchStrategy[str]:
         return st.just("")
     if option.path in ("manager.worker", "manager.prefill", "manager.decode"):
         return st.sampled_from(["http://a:1", "http://b:2"])
-    if option.path == "scheduler.tokenizer-url":
+    if option.path == "telemetry.otlp-sample-ratio":
+        return st.sampled_from(["0.25", "1"])
+    if option.path in ("scheduler.tokenizer-url", "telemetry.otlp-endpoint"):
         return st.sampled_from(["http://t:1", "http://u:1/x"])
     if option.path == "manager.health-check-endpoint":
         return st.sampled_from(["/healthz", "/ping"])

@@ -81,6 +81,22 @@ def key_limits(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     return [f"{settings[name].label} needs api-key or api-key-file" for name in names if name in settings]
 
 
+def tracing(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps traces from being sent."""
+    needed = ("opentelemetry.sdk", "opentelemetry.exporter.otlp")
+    if not config.telemetry.otlp_endpoint or all(map(_is_there, needed)):
+        return []
+    label = settings["telemetry.otlp-endpoint"].label
+    return [f"{label} needs the OpenTelemetry SDK: pip install 'warmroute[otel]'"]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even what it is a part of
+        return False
+
+
 def certificates(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     """What keeps the certificates from being used, and what contradicts itself."""
     security = config.security

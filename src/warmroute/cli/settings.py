@@ -70,6 +70,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         *implied.problems,
         *found.problems,
         *checks.tokenizer(config, settings),
+        *checks.tracing(config, settings),
         *checks.access_log(config, settings),
         *key_problems,
     ]

@@ -348,6 +348,17 @@ class TelemetryConfig(_Section):
     decisions_kept: int = Field(
         default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
     )
+    fastdeploy_metrics: bool = Field(
+        default=False, description="/metrics also has the metric names of FastDeploy's router."
+    )
+    otlp_endpoint: Annotated[str, AfterValidator(http_url)] = Field(
+        default="",
+        description="Collector for traces, http://host:4318 (needs warmroute[otel]); /v1/traces is appended if the URL "
+        "has no path.",
+    )
+    otlp_sample_ratio: float = Field(
+        default=0.01, ge=0, le=1, description="Share of requests that are traced, where the client has not decided."
+    )
 
 
 class Config(_Section):

@@ -12,6 +12,7 @@ from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.worker_families import WorkerState
@@ -39,6 +40,7 @@ class ControlParts:
     inference_paths: Collection[str] = ()
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)
+    fastdeploy_metrics: FastDeployMetrics | None = None
     decisions: DecisionLog = field(default_factory=lambda: DecisionLog(1))
     feed: LiveFeed = field(default_factory=LiveFeed)
 
@@ -55,6 +57,7 @@ class ControlParts:
             worker_states=self._worker_states,
             build=self.build,
             breakers=self.fleet.breakers,
+            fastdeploy_metrics=self.fastdeploy_metrics,
         )
 
     def _worker_states(self) -> list[WorkerState]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.fastdeploy_counting import count_for_fastdeploy
 from warmroute.gateway.targets import shown_path
+from warmroute.gateway.tracing import end_trace
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
@@ -31,11 +33,15 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         policy, worker = lease.policy, lease.worker.id
     if gateway.access_log is not None:
         log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
+    if gateway.fastdeploy_metrics is not None:
+        count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, gateway.loop.time(), status)
     metrics = gateway.metrics
     metrics.answered += 1
     metrics.request_done(policy, gateway.role, worker, status, outcome)
     if outcome == "served" and lease is not None:
         _count_served(exchange, lease, gateway, began)
+    if exchange.trace is not None and gateway.tracer is not None:
+        end_trace(exchange, exchange.trace, gateway.tracer, gateway.loop.time(), status, outcome)
     if exchange.decision is not None:
         _tell_decision(exchange, exchange.decision, outcome, status, gateway)
     if logger.isEnabledFor(logging.DEBUG):

@@ -33,6 +33,7 @@ from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.request_trace import RequestTrace
 
 _NO_REQUEST = Request(b"", "other", False, "")
 
@@ -76,6 +77,7 @@ class Exchange:
     """Which of the outcomes it was if the answer, or its end, is the router's own."""
     decision: Decision | None = None
     """How its worker was chosen, if somebody wants to know."""
+    trace: RequestTrace | None = None
     may_not_know = False
     """Whether somebody wants to, and has not shown the key for it."""
     refusal: GatewayError | None = None

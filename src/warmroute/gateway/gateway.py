@@ -38,7 +38,9 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.access_log import AccessLog
 from warmroute.telemetry.decisions import DecisionLog
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.metrics import Metrics
+from warmroute.telemetry.request_trace import Tracer
 from warmroute.tls import ClientTls
 
 
@@ -96,6 +98,8 @@ class Gateway:
         tls: ClientTls | None = None,
         descriptors: Descriptors | None = None,
         decisions: DecisionLog | None = None,
+        tracer: Tracer | None = None,
+        fastdeploy_metrics: FastDeployMetrics | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -120,6 +124,8 @@ class Gateway:
             Keyring(config.security.admin_key),
             explains_all=config.telemetry.explain,
         )
+        self.tracer = tracer
+        self.fastdeploy_metrics = fastdeploy_metrics
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

@@ -15,6 +15,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.failures import failure_families
 from warmroute.telemetry.families import counter, histogram, worker_gauge
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_families import request_families
 from warmroute.telemetry.worker_families import WorkerState, worker_families
@@ -50,6 +51,7 @@ class Sources:
     worker_states: Callable[[], Iterable[WorkerState]] = tuple
     build: Mapping[str, str] = field(default_factory=dict)
     breakers: Callable[[], Iterable[BreakerRow]] = tuple
+    fastdeploy_metrics: FastDeployMetrics | None = None
 
     def all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -68,6 +70,8 @@ class RouterCollector(Collector):
         sources = self._sources
         workers = sources.all_workers()
         sources.metrics.keep_workers({worker.id for worker in workers})
+        if sources.fastdeploy_metrics is not None:
+            sources.fastdeploy_metrics.keep_workers(worker.url for worker in workers)
         yield from request_families(sources.metrics, workers, sources.policy_name)
         yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
@@ -164,6 +168,8 @@ def create_registry(sources: Sources) -> CollectorRegistry:
     """A registry of this router alone (two routers in one process share nothing), with the usual process metrics."""
     registry = CollectorRegistry()
     registry.register(RouterCollector(sources))
+    if sources.fastdeploy_metrics is not None:
+        registry.register(sources.fastdeploy_metrics)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

@@ -1,0 +1,109 @@
+"""The metric names of FastDeploy's Go router, for dashboards that know them.
+
+They mean what they mean there: a "cache hit" is a request whose session went to the same worker as the time before
+(the prefill worker, of a pair), and says nothing of a KV cache. The http_* families tell of inference requests.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+MOST_SESSIONS = 10_000
+_RECENT = 1024
+_QUANTILES = (0.95, 0.99)
+
+
+class FastDeployMetrics(Collector):
+    """Counts requests under FastDeploy's names. Bounded: by the known paths, by the workers of today, by sessions."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, int], int] = {}
+        self._served: dict[tuple[str, str, str, int], int] = {}
+        self._durations: dict[str, _Durations] = {}
+        self._sessions: OrderedDict[str, str] = OrderedDict()
+        self.cache_hits = 0
+        self.cache_requests = 0
+
+    def request_done(self, path: str, status: int, seconds: float) -> None:
+        """A request is over, whoever has answered it."""
+        key = path, status
+        self._requests[key] = self._requests.get(key, 0) + 1
+        durations = self._durations.get(path)
+        if durations is None:
+            durations = self._durations[path] = _Durations()
+        durations.add(seconds)
+
+    def worker_answered(self, mixed: str, prefill: str, decode: str, status: int) -> None:
+        """A worker has answered; workers by URL, empty where there was none of that role."""
+        key = mixed, prefill, decode, status
+        self._served[key] = self._served.get(key, 0) + 1
+
+    def session_placed(self, session: str, worker: str) -> None:
+        """A request of a session was placed."""
+        self.cache_requests += 1
+        self.cache_hits += self._sessions.pop(session, None) == worker
+        self._sessions[session] = worker
+        if len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def keep_workers(self, urls: Iterable[str]) -> None:
+        """Drop the counts of workers that are gone."""
+        known = {"", *urls}
+        for key in [key for key in self._served if not known.issuperset(key[:3])]:
+            del self._served[key]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        http = CounterMetricFamily(
+            "http_requests", "Inference requests that are over.", labels=("method", "endpoint", "status_code")
+        )
+        for (path, status), count in sorted(self._requests.items()):
+            http.add_metric(("POST", path, str(status)), count)
+        yield http
+        # The client library has no summary with quantiles; its samples are added by hand.
+        seconds = Metric("http_request_duration_seconds", "How long inference requests took.", "summary")
+        for path, durations in sorted(self._durations.items()):
+            labels = {"method": "POST", "endpoint": path}
+            for quantile, value in zip(_QUANTILES, durations.quantiles(_QUANTILES), strict=True):
+                seconds.add_sample("http_request_duration_seconds", {**labels, "quantile": str(quantile)}, value)
+            seconds.add_sample("http_request_duration_seconds_sum", labels, durations.sum)
+            seconds.add_sample("http_request_duration_seconds_count", labels, durations.count)
+        yield seconds
+        served = CounterMetricFamily(
+            "inference_requests",
+            "Inference requests that a worker has answered.",
+            labels=("mixed_worker", "prefill_worker", "decode_worker", "status_code"),
+        )
+        for (mixed, prefill, decode, status), count in sorted(self._served.items()):
+            served.add_metric((mixed, prefill, decode, str(status)), count)
+        yield served
+        yield CounterMetricFamily(
+            "router_cache_hit", "Requests that went to the worker that their session had before.", self.cache_hits
+        )
+        yield CounterMetricFamily("router_cache_request", "Requests that name a session.", self.cache_requests)
+
+
+class _Durations:
+    """All are counted; quantiles are of the last _RECENT."""
+
+    __slots__ = ("_recent", "count", "sum")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum = 0.0
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.sum += seconds
+        self._recent.append(seconds)
+
+    def quantiles(self, shares: Iterable[float]) -> list[float]:
+        ordered = sorted(self._recent)
+        return [ordered[ceil(share * len(ordered)) - 1] for share in shares]

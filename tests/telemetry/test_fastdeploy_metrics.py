@@ -1,0 +1,67 @@
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from warmroute.telemetry.fastdeploy_metrics import MOST_SESSIONS, FastDeployMetrics
+
+
+def samples(metrics: FastDeployMetrics) -> dict[str, float]:
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    lines = generate_latest(registry).decode().splitlines()
+    return {name: float(value) for name, _, value in (x.rpartition(" ") for x in lines if not x.startswith("#"))}
+
+
+def test_the_names_and_labels_are_those_of_the_go_router():
+    metrics = FastDeployMetrics()
+    for number in range(100):
+        metrics.request_done("/v1/completions", 200, number / 100)
+    metrics.worker_answered("", "http://p:1", "http://d:1", 200)
+    metrics.session_placed("s", "http://p:1")
+    assert samples(metrics) == {
+        'http_requests_total{endpoint="/v1/completions",method="POST",status_code="200"}': 100,
+        'http_request_duration_seconds{endpoint="/v1/completions",method="POST",quantile="0.95"}': 0.94,
+        'http_request_duration_seconds{endpoint="/v1/completions",method="POST",quantile="0.99"}': 0.98,
+        'http_request_duration_seconds_sum{endpoint="/v1/completions",method="POST"}': 49.5,
+        'http_request_duration_seconds_count{endpoint="/v1/completions",method="POST"}': 100,
+        'inference_requests_total{decode_worker="http://d:1",mixed_worker="",prefill_worker="http://p:1",'
+        'status_code="200"}': 1,
+        "router_cache_hit_total": 0,
+        "router_cache_request_total": 1,
+    }
+
+
+def test_the_page_is_read_by_the_client_library():
+    metrics = FastDeployMetrics()
+    metrics.request_done("/v1/completions", 200, 0.5)
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    kinds = {family.name: family.type for family in text_string_to_metric_families(generate_latest(registry).decode())}
+    assert kinds["http_request_duration_seconds"] == "summary"
+    assert kinds["http_requests"] == "counter"
+
+
+def test_a_hit_is_a_session_that_stays_where_it_was():
+    metrics = FastDeployMetrics()
+    for session, worker in (("s", "a"), ("s", "a"), ("s", "b"), ("t", "b"), ("s", "b")):
+        metrics.session_placed(session, worker)
+    assert (metrics.cache_requests, metrics.cache_hits) == (5, 2)
+
+
+def test_sessions_are_bounded_and_the_oldest_is_forgotten():
+    metrics = FastDeployMetrics()
+    metrics.session_placed("first", "a")
+    for number in range(MOST_SESSIONS):
+        metrics.session_placed(str(number), "a")
+    metrics.session_placed("first", "a")
+    assert metrics.cache_hits == 0
+    metrics.session_placed("first", "a")
+    assert metrics.cache_hits == 1
+
+
+def test_series_go_with_their_worker():
+    metrics = FastDeployMetrics()
+    metrics.worker_answered("http://a:1", "", "", 200)
+    metrics.worker_answered("http://b:1", "", "", 200)
+    metrics.keep_workers(["http://b:1"])
+    assert [name for name in samples(metrics) if "http://a:1" in name] == []
+    assert [name for name in samples(metrics) if "http://b:1" in name] != []
