@@ -35,7 +35,7 @@ _REUSED = 0.7
 """Squared: half of what is evicted would have been asked for again."""
 _TOKENS_PER_RUNNING_REQUEST = 60.0
 """A request that is decoding makes every step longer, also those that prefill: what that is worth in prompt tokens."""
-_ENOUGH = 8
+_ENOUGH = 4
 """New observations of a worker after which its speed is compared with that of the others."""
 _CONTEXT = 0.5 / ATTENTION_TOKENS
 
@@ -51,9 +51,10 @@ class LeastDelay:
         """Pick the candidate with the lowest score."""
         paces = [row.pace for row in candidates]
         count = len(paces)
-        if sum([pace.known for pace in paces]) < count:
+        unsettled = [pace for pace in paces if pace.observations >= _ENOUGH]
+        if unsettled:
             typical = _typical(paces)
-            for pace in paces:
+            for pace in unsettled:
                 pace.settle(typical)
         if sum([pace.placed for pace in paces]) > count:  # a cache full for each: half of it is old enough to forget
             for pace in paces:
@@ -61,8 +62,6 @@ class LeastDelay:
         chosen = least(candidates, self.scores(candidates, prompt), rng)
         pace = chosen.pace
         pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
-        if pace.observations >= _ENOUGH:
-            pace.settle(_typical(paces))
         return chosen
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
