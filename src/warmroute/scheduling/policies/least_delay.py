@@ -56,24 +56,29 @@ class LeastDelay:
             typical = _typical(paces)
             for pace in unsettled:
                 pace.settle(typical)
-        if sum([pace.placed for pace in paces]) > count:  # a cache full for each: half of it is old enough to forget
+        placed = sum([pace.placed for pace in paces])
+        if placed > count:  # a cache full for each: half of it is old enough to forget
+            placed /= 2
             for pace in paces:
                 pace.placed /= 2
-        chosen = least(candidates, self.scores(candidates, prompt), rng)
-        pace = chosen.pace
-        pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
+        chosen = least(candidates, self._scores(candidates, paces, placed, prompt), rng)
+        chosen.pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
         return chosen
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
         """The score of each candidate, in seconds."""
-        now = self.clock()
         paces = [row.pace for row in candidates]
+        return self._scores(candidates, paces, sum([pace.placed for pace in paces]), prompt)
+
+    def _scores(
+        self, candidates: Sequence[Candidate], paces: Sequence[Pace], placed: float, prompt: Prompt
+    ) -> Sequence[float]:
+        now = self.clock()
         count = len(paces)
         queued = sorted([pace.waiting for pace in paces])[count // 2]
         delayed = queued if queued < _MOST_QUEUED else _MOST_QUEUED
         typical = sum([pace.seconds_per_token for pace in paces]) / count
         per_request = typical * _TOKENS_PER_RUNNING_REQUEST
-        placed = sum([pace.placed for pace in paces])
         share = _REUSED * count / placed if placed else 0.0
         tokens = prompt.tokens
         # `effective_tokens` of what each lacks, without a call.
