@@ -41,6 +41,8 @@ _STEEPEST = 8.0
 """The slope is at least this part of the plain ratio: the constant part cannot explain everything."""
 _ALIKE = 1.3
 """Workers whose speeds differ by less are taken for equals, or all would go to the one that was measured fastest."""
+_NEVER_SETTLED = 1 << 30
+"""As `observations`: enough for everybody to settle a new worker at once."""
 _UNLIKE = 8.0
 """More than so many times as fast or slow as the typical worker is not believed."""
 _UNSEEN = 0.25
@@ -87,7 +89,7 @@ class Pace:
         self.seconds_per_token = SECONDS_PER_TOKEN
         self.observed = SECONDS_PER_TOKEN
         self.known = False
-        self.observations = 0
+        self.observations = _NEVER_SETTLED
         self.open = 0
         self.placed = 0.0
         self.waiting = 0

@@ -35,7 +35,7 @@ _REUSED = 0.7
 """Squared: half of what is evicted would have been asked for again."""
 _TOKENS_PER_RUNNING_REQUEST = 60.0
 """A request that is decoding makes every step longer, also those that prefill: what that is worth in prompt tokens."""
-_ENOUGH = 8
+_ENOUGH = 4
 """New observations of a worker after which its speed is compared with that of the others."""
 _CONTEXT = 0.5 / ATTENTION_TOKENS
 
@@ -51,30 +51,34 @@ class LeastDelay:
         """Pick the candidate with the lowest score."""
         paces = [row.pace for row in candidates]
         count = len(paces)
-        if sum([pace.known for pace in paces]) < count:
+        unsettled = [pace for pace in paces if pace.observations >= _ENOUGH]
+        if unsettled:
             typical = _typical(paces)
-            for pace in paces:
+            for pace in unsettled:
                 pace.settle(typical)
-        if sum([pace.placed for pace in paces]) > count:  # a cache full for each: half of it is old enough to forget
+        placed = sum([pace.placed for pace in paces])
+        if placed > count:  # a cache full for each: half of it is old enough to forget
+            placed /= 2
             for pace in paces:
                 pace.placed /= 2
-        chosen = least(candidates, self.scores(candidates, prompt), rng)
-        pace = chosen.pace
-        pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
-        if pace.observations >= _ENOUGH:
-            pace.settle(_typical(paces))
+        chosen = least(candidates, self._scores(candidates, paces, placed, prompt), rng)
+        chosen.pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
         return chosen
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
         """The score of each candidate, in seconds."""
-        now = self.clock()
         paces = [row.pace for row in candidates]
+        return self._scores(candidates, paces, sum([pace.placed for pace in paces]), prompt)
+
+    def _scores(
+        self, candidates: Sequence[Candidate], paces: Sequence[Pace], placed: float, prompt: Prompt
+    ) -> Sequence[float]:
+        now = self.clock()
         count = len(paces)
         queued = sorted([pace.waiting for pace in paces])[count // 2]
         delayed = queued if queued < _MOST_QUEUED else _MOST_QUEUED
         typical = sum([pace.seconds_per_token for pace in paces]) / count
         per_request = typical * _TOKENS_PER_RUNNING_REQUEST
-        placed = sum([pace.placed for pace in paces])
         share = _REUSED * count / placed if placed else 0.0
         tokens = prompt.tokens
         # `effective_tokens` of what each lacks, without a call.
