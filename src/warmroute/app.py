@@ -15,19 +15,21 @@ from warmroute.config import Config
 from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
+from warmroute.exact_mode import ExactMode
 from warmroute.fleet.fleet import Fleet
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
-from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
+from warmroute.gateway.tokenizing import LocalTokens, Refiner, RemoteTokenizer, Tokenizing
 from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.scheduling import scheduler
+from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
 from warmroute.scheduling.scheduler import Scheduler
-from warmroute.scheduling.worker import Role
+from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
@@ -68,13 +70,14 @@ class Router:
         self._ladder = Ladder.default() if block is None else Ladder.fixed(block * BYTES_PER_TOKEN)
         self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
         self.ledger = Ledger(keep_stacks=config.log.level == "debug")
-        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic)
+        exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
+        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic, exact=exact)
         self.metrics = Metrics()
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
             config,
-            self.scheduler.forget,
+            self._forget,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
         self._history = History(self.metrics, self.fleet.workers)
@@ -82,6 +85,7 @@ class Router:
         security = config.security
         self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
+        self._exact = None if exact is None else ExactMode(config, exact, self.fleet, self._local_tokenizer, self._rng)
         self._is_draining = False
         self._chores: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
@@ -103,6 +107,8 @@ class Router:
         except BaseException:
             self._socket.close()
             raise
+        if self._exact is not None:
+            await self._exact.subscriptions.start()
         self.gateway = Gateway(
             self.config,
             self.scheduler,
@@ -142,6 +148,8 @@ class Router:
             self._stop_listening()
             await self._serving
             await self.gateway.close()
+        if self._exact is not None:
+            await self._exact.subscriptions.stop()
         await self.fleet.stop()
 
     async def wait(self) -> None:
@@ -176,8 +184,16 @@ class Router:
         """Where the metrics page reads its values. To be called on the event loop, after `start`."""
         return self._control_parts().metric_sources()
 
-    def _tokenizing(self) -> Tokenizing | None:
+    def _forget(self, worker: Worker) -> None:
+        """A worker was removed or has restarted."""
+        self.scheduler.forget(worker)
+        if self._exact is not None:
+            self._exact.subscriptions.forget(worker)
+
+    def _tokenizing(self) -> Refiner | None:
         options = self.config.scheduler
+        if self._exact is not None:
+            return self._exact.tokens()
         if options.tokenizer_url:
             source = RemoteTokenizer(options.tokenizer_url, lambda: self.fleet.http)
             return Tokenizing(source, options.tokenizer_timeout_secs)
@@ -200,6 +216,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            kv_events=None if self._exact is None else (self._exact.index, self._exact.subscriptions.counts),
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:

@@ -68,6 +68,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         *implied.problems,
         *found.problems,
         *checks.tokenizer(config, settings),
+        *checks.kv_events(config, settings),
         *key_problems,
     ]
     problems += checks.certificates(config, settings)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from warmroute.config.tree import Config
 from warmroute.control.live_feed import LiveFeed
 from warmroute.fleet import Fleet
+from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.history import History
+from warmroute.telemetry.kv_counts import KvCounts
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.worker_families import WorkerState
 
@@ -22,7 +24,7 @@ class ControlParts:
 
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
     describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
-    is answered 405 here. `feed` carries what live pages show.
+    is answered 405 here. `feed` carries what live pages show, `kv_events` what KV events tell, if they are followed.
     `is_draining` is true once the router is about to end.
     """
 
@@ -39,6 +41,7 @@ class ControlParts:
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)
     feed: LiveFeed = field(default_factory=LiveFeed)
+    kv_events: tuple[ExactIndex, KvCounts] | None = None
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""
@@ -53,6 +56,7 @@ class ControlParts:
             worker_states=self._worker_states,
             build=self.build,
             breakers=self.fleet.breakers,
+            kv_events=self.kv_events,
         )
 
     def _worker_states(self) -> list[WorkerState]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from warmroute.prompts.token_blocks import TokenBlocks
+
 
 class Prompt(Struct, gc=False):  # a struct, because one is made for every request: it costs a third of a dataclass
     """One request as the scheduler sees it.
@@ -15,7 +17,7 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     depth mean equal prefixes. `seed` is what the chain of a token fingerprint starts from: one hash of all that
     changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
     `max_tokens` is None when the client set no cap. Like `request_id` and `session_id` it is for policies
-    of others; none of our own reads it.
+    of others; none of our own reads it. `blocks` are the tokens as the engine sees them, if the exact index is used.
     """
 
     tokens: int = 0
@@ -26,3 +28,4 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     request_id: str | None = None
     session_id: str | None = None
     seed: int = 0
+    blocks: TokenBlocks | None = None
