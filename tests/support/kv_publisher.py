@@ -52,7 +52,8 @@ class ScriptedPublisher:
     async def subscribed(self) -> None:
         """Returns when somebody has subscribed."""
         async with asyncio.timeout(10):
-            await self._pub.recv()
+            while not (await self._pub.recv()).startswith(b"\x01"):
+                pass  # somebody has left
 
     def restart(self) -> None:
         """Begin anew, as another process at the same address would."""

@@ -47,10 +47,12 @@ class KvAddresses:
 
     def of(self, url: str, host: str) -> list[Publisher] | None:
         """The publishers of a worker; None if they are not configured."""
-        endpoint = self.endpoints.get(url, self.endpoints.get("", ""))
-        if not endpoint:
+        endpoint = self.endpoints.get(url) or self.endpoints.get("")
+        if endpoint is None:
             return None
-        return configured(endpoint, self.replays.get(url, self.replays.get("", "")), self.ranks, host)
+        # An endpoint of its own has a port of its own, and so has its replay.
+        common = "" if url in self.endpoints else self.replays.get("", "")
+        return configured(endpoint, self.replays.get(url, common), self.ranks, host)
 
 
 class KvSubscriptions:

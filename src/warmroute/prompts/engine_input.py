@@ -110,6 +110,8 @@ def _chat(fields: dict[str, Json]) -> Chat | None:
 def _message(message: Json) -> dict[str, Json] | None:
     if not isinstance(message, dict):
         return None
+    if len(message) == 2 and "role" in message and isinstance(message.get("content"), str):
+        return message  # as almost all are
     content = _content(message.get("content"))
     if content is None:
         return None

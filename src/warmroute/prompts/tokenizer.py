@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,8 @@ def _load(path: Path) -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise TokenizerError("a local tokenizer needs the extra: pip install 'warmroute[tokenizer]'") from error
+    # For a few hundred tokens, waking up the library's own threads costs more than encoding.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for whatever is wrong with the file

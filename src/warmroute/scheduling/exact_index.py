@@ -135,17 +135,19 @@ class ExactIndex:
 
     def _walk(self, blocks: TokenBlocks, unit: int, lora: str, live: int) -> Iterator[tuple[int, int]]:
         owners_of = self._owners.get
-        depth, limit = 0, (blocks.tokens - 1) // unit
-        for key in blocks.keys(unit, lora):
-            if depth == limit:
-                break
-            kept = live & owners_of(key, 0)
-            if kept != live:
-                if depth:
-                    yield from _each(live & ~kept, depth * unit)
-                live = kept
-                if not live:
-                    return
+        keys = blocks.keys(unit, lora)
+        limit = (blocks.tokens - 1) // unit
+        depth, last = 0, -1
+        for key in keys if len(keys) == limit else keys[:limit]:
+            owners = owners_of(key, 0)
+            if owners != last:  # a run of blocks mostly has the same owners
+                last = owners
+                if gone := live & ~owners:
+                    if depth:
+                        yield from _each(gone, depth * unit)
+                    live &= owners
+                    if not live:
+                        return
             depth += 1
         if depth:
             yield from _each(live, depth * unit)
