@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
 
-.PHONY: help demo test test-vllm lint format docs bench clean
+.PHONY: help demo test test-vllm lint format docs bench soak clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ docs: $(VENV)/.dev-installed ## write the generated reference pages
 
 bench: $(VENV)/.dev-installed ## CPU per request beside sglang-router, memory, selection time
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
+
+DURATION ?= 180
+soak: $(VENV)/.dev-installed ## kill and restart engines under 200 clients for DURATION seconds
+	$(BIN)/python -m benchmarks.soak --duration $(DURATION) $(ARGS)
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import platform
 import time
+from collections.abc import Mapping
 from random import Random
 
 import uvicorn
 
 from warmroute import __version__
 from warmroute.config import Config
+from warmroute.config.options import kebab
 from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
@@ -23,11 +25,14 @@ from warmroute.gateway.tokenizing import LocalTokens, Refiner, RemoteTokenizer, 
 from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
+from warmroute.reloading import Changes, compare
 from warmroute.scheduling import scheduler
 from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
+from warmroute.scheduling.limited import LimitedScheduler, WatchedLedger
+from warmroute.scheduling.policy import Policy
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.registry import create_policy
+from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.collector import Sources
@@ -58,26 +63,23 @@ class Router:
         file, TlsError for certificates.
         """
         options = config.scheduler
-        roles: dict[Role, str] = {
-            "mixed": options.policy,
-            "prefill": options.prefill_policy,
-            "decode": options.decode_policy,
-        }
-        policies = {role: create_policy(name, options) for role, name in roles.items()}
         self.config = config
+        policies = {role: create_policy(name, options) for role, name in self._policy_names().items()}
         self._rng = Random(seed)
         block = options.cache_block_size
         self._ladder = Ladder.default() if block is None else Ladder.fixed(block * BYTES_PER_TOKEN)
         self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
-        self.ledger = Ledger(keep_stacks=config.log.level == "debug")
-        exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
-        self.scheduler = Scheduler(policies, self.index, self.ledger, rng=self._rng, clock=time.monotonic, exact=exact)
+        self.scheduler = self._make_scheduler(policies)
+        self.ledger = self.scheduler.ledger
+        exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
         self.metrics = Metrics()
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
             config,
             self._forget,
+            on_change=self._fleet_changed,
+            on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
         )
         self._history = History(self.metrics, self.fleet.workers)
@@ -90,6 +92,18 @@ class Router:
         self._chores: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
+
+    def _make_scheduler(self, policies: Mapping[Role, Policy]) -> Scheduler:
+        keep_stacks = self.config.log.level == "debug"
+        limit, clock = self.config.scheduler.max_inflight_per_worker, time.monotonic
+        if not limit:
+            return Scheduler(policies, self.index, Ledger(keep_stacks=keep_stacks), rng=self._rng, clock=clock)
+        ledger = WatchedLedger(keep_stacks=keep_stacks)
+        return LimitedScheduler(policies, self.index, ledger, limit=limit, rng=self._rng, clock=clock)
+
+    def _fleet_changed(self) -> None:
+        if self._server is not None:
+            self.gateway.admission.place_freed()
 
     @property
     def port(self) -> int:
@@ -169,6 +183,21 @@ class Router:
             self.gateway.keeps_clients = False
             self._server.stop_after(self.config.server.drain_delay)
 
+    def reload(self, config: Config) -> None:
+        """Take over workers and scheduling weights; what else has changed is named in a warning.
+
+        Raises FleetError or SchedulingError, before anything has changed.
+        """
+        changes = compare(self.config, config)
+        used = {role: name for role, name in self._policy_names().items() if policy_options(name) & changes.weights}
+        policies = {role: create_policy(name, changes.config.scheduler) for role, name in used.items()}
+        news, gone = self.fleet.restate(changes.config.manager)
+        self.scheduler.use(policies)
+        self.config = changes.config
+        logger.info("configuration reloaded: %d workers new or changed, %d gone, %s", news, gone, _told(changes))
+        if changes.fixed:
+            logger.warning("only a restart takes over the changes of %s", ", ".join(changes.fixed))
+
     def abandon_running(self) -> None:
         """Do not wait any longer: clients of running requests are told, and have a moment to read it."""
         if self._server is not None:
@@ -189,6 +218,10 @@ class Router:
         self.scheduler.forget(worker)
         if self._exact is not None:
             self._exact.subscriptions.forget(worker)
+
+    def _policy_names(self) -> dict[Role, str]:
+        options = self.config.scheduler
+        return {"mixed": options.policy, "prefill": options.prefill_policy, "decode": options.decode_policy}
 
     def _tokenizing(self) -> Refiner | None:
         options = self.config.scheduler
@@ -234,6 +267,10 @@ class Router:
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
 
+    def _worker_frozen(self, worker: Worker) -> None:
+        if self._server is not None:
+            self.gateway.worker_frozen(worker)
+
     async def _renew_certificates(self) -> None:
         guard = Guard(logger, "the renewal of certificates")
         while True:
@@ -250,6 +287,13 @@ class Router:
             await asyncio.sleep(interval)
             with guard:
                 self.index.sweep(time.monotonic())
+
+
+def _told(changes: Changes) -> str:
+    if not changes.weights:
+        return "the same weights"
+    options = changes.config.scheduler
+    return ", ".join(f"{kebab(field)} {getattr(options, field)}" for field in sorted(changes.weights))
 
 
 def build_labels() -> dict[str, str]:

@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Callable
 
 from warmroute import __version__
 from warmroute.app import Router
@@ -14,6 +15,7 @@ from warmroute.config import Config
 from warmroute.event_loop import loop_factory
 from warmroute.fleet.errors import FleetError
 from warmroute.prompts.tokenizer import TokenizerError
+from warmroute.reloading import Reloader
 from warmroute.scheduling.errors import SchedulingError
 from warmroute.tls import TlsError
 
@@ -24,11 +26,14 @@ _CANNOT_START = 2
 _GC_THRESHOLDS = (50_000, 20, 50)
 
 
-def run(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 2 with one line on stderr if it cannot start."""
+def run(config: Config, load: Callable[[], Config] | None = None, config_path: str = "") -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 2 with one line on stderr if it cannot start.
+
+    With `load`, SIGHUP and changes of the files (the one at `config_path` and the register file) have it called.
+    """
     raise_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, load, config_path))
 
 
 def raise_file_limit() -> None:
@@ -42,12 +47,14 @@ def raise_file_limit() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:  # macOS tells "unlimited" and grants less.
-            logger.warning("the limit of open files stays at %d: %s", soft, error)
+            logger.warning(
+                "the limit of open files stays at %d: %s; raise it with ulimit -n or LimitNOFILE", soft, error
+            )
             return
     logger.debug("at most %d open files", hard)
 
 
-async def _serve(config: Config) -> int:
+async def _serve(config: Config, load: Callable[[], Config] | None, config_path: str) -> int:
     try:
         router = Router(config)
         await router.start()
@@ -55,6 +62,7 @@ async def _serve(config: Config) -> int:
         sys.stderr.write(f"warmroute serve: {_reason(error, config)}\n")
         return _CANNOT_START
     _stop_on_signals(router)
+    reloading = None if load is None else _reload_when_asked(router, load, config_path)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -69,8 +77,17 @@ async def _serve(config: Config) -> int:
     try:
         await router.wait()
     finally:
+        if reloading is not None:
+            reloading.cancel()
         await router.stop()
     return 0
+
+
+def _reload_when_asked(router: Router, load: Callable[[], Config], config_path: str) -> asyncio.Task[None]:
+    """Reload on SIGHUP and on changes of files, until the task is cancelled."""
+    reloader = Reloader(load, router.reload, lambda: (config_path, router.config.manager.register_path))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
+    return asyncio.create_task(reloader.run(), name="reload")
 
 
 def _policies(router: Router) -> str:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.http_client import CHAT, COMPLETIONS, Client, ask, post
 from tests.support.router import assert_nothing_held, eventually, router_over
 from tests.support.scripted_worker import (
+    DONE,
     LAST_CHUNK,
     SSE_HEAD,
     Hanging,
@@ -43,7 +44,7 @@ async def test_the_first_byte_gives_the_prefill_back_and_the_last_one_the_rest(r
     steps = [asyncio.Event() for _ in range(3)]
 
     async def script(_request, connection):
-        for step, data in zip(steps, (SSE_HEAD, chunk(b"data: 1\n\n"), LAST_CHUNK), strict=True):
+        for step, data in zip(steps, (SSE_HEAD, chunk(b"data: 1\n\n"), chunk(DONE) + LAST_CHUNK), strict=True):
             await step.wait()
             await connection.send(data)
 
@@ -52,13 +53,14 @@ async def test_the_first_byte_gives_the_prefill_back_and_the_last_one_the_rest(r
         await client.send(STREAM)
         await eventually(lambda: the_load(router, worker) == (1, TOKENS), "the request is counted")
         steps[0].set()
-        await client.read_head()
+        await asyncio.sleep(0.02)
         assert the_load(router, worker) == (1, TOKENS)
         steps[1].set()
+        await client.read_head()
         await client.read_chunk()
         assert the_load(router, worker) == (1, 0)
         steps[2].set()
-        assert await client.read_chunk() == b""
+        assert await client.read_chunk() == DONE
         await eventually(lambda: the_load(router, worker) == (0, 0), "all is given back")
 
 

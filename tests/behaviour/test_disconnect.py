@@ -39,7 +39,7 @@ async def test_client_gone_upstream_closed_lease_back(router, worker, before, le
 
 
 async def test_the_worker_serves_the_next_request(router, worker):
-    worker.script = hanging = Hanging(SSE_HEAD)
+    worker.script = hanging = Hanging(SSE_HEAD + chunk(b"data: 1\n\n"))
     async with await Client.connect(router.port) as client:
         await client.send(STREAM)
         await client.read_head()
@@ -93,7 +93,7 @@ async def test_a_body_that_never_ends_holds_nothing(router, worker):
 
 async def test_an_end_of_sending_counts_as_leaving(router, worker):
     """A client that closed only its sending half looks like one that left, and answers are dear: both get none."""
-    worker.script = hanging = Hanging(SSE_HEAD)
+    worker.script = hanging = Hanging(SSE_HEAD + chunk(b"data: 1\n\n"))
     async with await Client.connect(router.port) as client:
         await client.send(STREAM)
         await client.read_head()

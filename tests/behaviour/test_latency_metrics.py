@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.http_client import COMPLETIONS, Client, ask, post
 from tests.support.router import assert_nothing_held, eventually, router_over
-from tests.support.scripted_worker import LAST_CHUNK, SSE_HEAD, answering, chunk, response
+from tests.support.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, answering, chunk, response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -18,7 +18,7 @@ async def test_a_stream_of_n_pieces_has_the_mean_of_n_minus_1_gaps(lone_worker):
     async def script(_request, connection):
         await connection.send(SSE_HEAD)
         for number in range(5):
-            await connection.send(chunk(b"data: %d\n\n" % number))
+            await connection.send(chunk(b"data: %d\n\n" % number if number < 4 else DONE))
             await asyncio.sleep(gap)
         await connection.send(LAST_CHUNK)
 

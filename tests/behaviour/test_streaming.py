@@ -8,6 +8,7 @@ from tests.support.http_client import COMPLETIONS, Client, ask, post
 from tests.support.memory import tracing
 from tests.support.router import eventually
 from tests.support.scripted_worker import (
+    DONE,
     LAST_CHUNK,
     SSE_HEAD,
     answering,
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STREAM = post(body={"model": "m", "messages": [], "stream": True})
 EVENTS = [b'data: {"n":%d}\n\n' % number for number in range(5)]
-DONE = b"data: [DONE]\n\n"
 MEGABYTE = 2**20
 
 
@@ -40,7 +40,7 @@ async def test_the_request_is_not_kept_while_its_answer_streams(router, worker):
     async def script(_request, connection):
         await connection.send(SSE_HEAD + chunk(b"first"))
         await go_on.wait()
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(b"\n\n" + DONE) + LAST_CHUNK)
 
     worker.script = script
     request = post(body=b'{"messages":["%b"]}' % (b"x" * 4 * MEGABYTE))
@@ -51,6 +51,7 @@ async def test_the_request_is_not_kept_while_its_answer_streams(router, worker):
             assert await client.read_chunk() == b"first"
             assert held() < MEGABYTE
         go_on.set()
+        assert await client.read_chunk() == b"\n\n" + DONE
         assert await client.read_chunk() == b""
 
 
@@ -63,7 +64,7 @@ async def test_each_chunk_arrives_before_the_next_is_sent(router, worker, first)
         await connection.send(SSE_HEAD)
         await connection.send(chunk(first))
         await seen.wait()
-        await connection.send(chunk(b"second") + LAST_CHUNK)
+        await connection.send(chunk(b"\n\n" + DONE) + LAST_CHUNK)
 
     worker.script = script
     async with await Client.connect(router.port) as client:
@@ -71,24 +72,27 @@ async def test_each_chunk_arrives_before_the_next_is_sent(router, worker, first)
         await client.read_head()
         assert await client.read_chunk() == first
         seen.set()
-        assert await client.read_chunk() == b"second"
+        assert await client.read_chunk() == b"\n\n" + DONE
         assert await client.read_chunk() == b""
 
 
-async def test_the_head_arrives_before_the_first_chunk(router, worker):
+async def test_the_head_waits_for_the_first_byte_of_the_body(router, worker):
+    """Some engines send it before they compute: until there is more, another worker can still serve."""
     seen = asyncio.Event()
 
     async def script(_request, connection):
         await connection.send(SSE_HEAD)
         await seen.wait()
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(DONE) + LAST_CHUNK)
 
     worker.script = script
     async with await Client.connect(router.port) as client:
         await client.send(STREAM)
-        assert (await client.read_head()).status == 200
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.reader.read(1), 0.1)
         seen.set()
-        assert await client.read_chunk() == b""
+        assert (await client.read_head()).status == 200
+        assert await client.read_chunk() == DONE
 
 
 async def test_a_stream_cut_anywhere_by_the_network_arrives_unchanged(router, worker):
@@ -238,6 +242,7 @@ async def test_a_stream_without_an_end_of_its_own_is_complete_when_it_closes(rou
         head(b"200 OK", [(b"Content-Type", b"application/json"), (b"Transfer-Encoding", b"chunked")])
         + chunk(b'{"half":'),
         head(b"200 OK", [(b"Content-Type", b"application/json"), (b"Transfer-Encoding", b"chunked")])
+        + chunk(b'{"half":')
         + b"zz\r\nno chunk",
     ],
     ids=["length", "chunked", "bad chunk size"],
@@ -271,14 +276,14 @@ async def test_many_streams_at_once_do_not_mix(router, worker):
         for number in range(10):
             await connection.send(chunk(b"data: %b %d\n\n" % (request.body, number)))
             await asyncio.sleep(0.001)
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(DONE) + LAST_CHUNK)
 
     worker.script = script
 
     async def one(number):
         body = b'{"stream":true,"n":%d}' % number
         answer = await ask(router.port, post(body=body))
-        assert answer.body == b"".join(b"data: %b %d\n\n" % (body, event) for event in range(10))
+        assert answer.body == b"".join(b"data: %b %d\n\n" % (body, event) for event in range(10)) + DONE
 
     await asyncio.gather(*map(one, range(40)))
     await eventually(lambda: router.ledger.open_leases == 0, "every lease is back")

@@ -1,5 +1,6 @@
 """The `warmroute` command: finding commands, exit codes, one line per error."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,9 @@ def test_an_unknown_command_names_the_nearest(capsys: Captured) -> None:
 
 def test_an_unknown_command_unlike_any_other_is_told_all(capsys: Captured) -> None:
     assert main(["nosuch"]) == 2
-    assert capsys.readouterr().err == ("warmroute: unknown command nosuch (known: serve, check, engine, demo, bench)\n")
+    assert capsys.readouterr().err == (
+        "warmroute: unknown command nosuch (known: serve, check, engine, demo, bench, replay)\n"
+    )
 
 
 def test_help_of_serve_has_every_option_with_default_and_variable(capsys: Captured) -> None:
@@ -145,4 +148,4 @@ def test_serve_logs_what_the_policy_does_not_use_and_ends_well_on_sigterm(tmp_pa
             process.kill()
     notes = [line for line in lines if "not used by policy random: scheduler.waiting-weight" in line]
     assert len(notes) == 1
-    assert notes[0].startswith("INFO ")
+    assert json.loads(notes[0])["level"] == "info"

@@ -101,3 +101,32 @@ def test_a_signal_while_a_command_is_loading_ends_it_quietly(
         process.send_signal(number)
         _, errors = process.communicate(timeout=10)
     assert (process.returncode, errors) == (exit_code, "")
+
+
+async def test_sighup_and_a_changed_register_file_reload_the_workers(worker: ScriptedWorker, tmp_path) -> None:
+    port, register = free_port(), tmp_path / "register.yaml"
+    register.write_text("instances: []\n")
+    process = await asyncio.create_subprocess_exec(
+        *WARMROUTE,
+        "serve",
+        "--port",
+        str(port),
+        "--register-path",
+        str(register),
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": ""},
+    )
+    try:
+        assert process.stderr is not None
+        await read_until(b"listens on", process.stderr)
+        process.send_signal(signal.SIGHUP)
+        await read_until(b"configuration reloaded: 0 workers new or changed, 0 gone", process.stderr)
+        register.write_text("instances: [broken\n")
+        await read_until(b"the configuration is not reloaded", process.stderr)
+        register.write_text(f"instances: [{{role: mixed, host_ip: 127.0.0.1, port: {worker.port}}}]\n")
+        await read_until(b"configuration reloaded: 1 workers new or changed, 0 gone", process.stderr)
+        await read_until(b"is healthy", process.stderr)
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), 10)
+    assert process.returncode == 0

@@ -193,6 +193,8 @@ def sample(option: Option) -> st.SearchStrategy[str]:
         return st.sampled_from(["https://one", "https://two"])
     if option.path == "security.allow-registration-from":
         return st.sampled_from(["10.0.0.0/8", "private"])
+    if option.path == "log.levels":
+        return st.sampled_from(["gateway=debug", "fleet=warning,telemetry=error"])
     if option.choices:
         return st.sampled_from(option.choices)
     if option.kind == "true/false":

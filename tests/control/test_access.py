@@ -54,6 +54,14 @@ def test_what_only_reads_is_open(method, path):
         assert verdict(access, method, path, FAR) == 200
 
 
+def test_what_pages_and_tools_show_is_open_until_there_is_an_admin_key():
+    for path in ("/admin/state", "/admin/history", "/admin/events"):
+        assert verdict(rules(api_key=("k",)), "GET", path, FAR) == 200
+        access = rules(admin_key=("a",), api_key=("k",))
+        assert verdict(access, "GET", path, HERE, b"a") == 200
+        assert verdict(access, "GET", path, HERE) == verdict(access, "GET", path, HERE, b"k") == 401
+
+
 def test_models_are_for_whoever_may_ask_them():
     access = rules(admin_key=("a",), api_key=("k",))
     assert verdict(access, "GET", "/v1/models", HERE) == verdict(access, "GET", "/v1/models", HERE, b"x") == 401

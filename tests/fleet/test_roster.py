@@ -211,9 +211,9 @@ def test_one_line_per_change_and_none_per_probe(world, caplog):
     roster.remove(member, "test")
     assert [record.getMessage() for record in caplog.records] == [
         "worker http://a:1 (mixed) joins as static, starting",
-        "worker http://a:1 (mixed) is waited for: HTTP 503",
+        "worker http://a:1 (mixed) is waited for: HTTP 503; start it, or remove it with DELETE /workers/a:1",
         "worker http://a:1 (mixed) is healthy",
-        "worker http://a:1 (mixed) is unhealthy: HTTP 503",
+        "worker http://a:1 (mixed) is unhealthy: HTTP 503; it is probed until it is back, its own log should tell more",
         "worker http://a:1 (mixed) is paused",
         "worker http://a:1 (mixed) is removed: test",
     ]
@@ -229,9 +229,12 @@ def test_the_loss_of_a_worker_is_a_warning_and_its_return_is_not(world, caplog):
     roster.refuse(member, Verdict.REFUSED, b"1")
     roster.remove(member, "gone", logging.WARNING)
     assert [(record.levelname, record.getMessage().partition(") ")[2]) for record in caplog.records] == [
-        ("WARNING", "is unhealthy: HTTP 503"),
+        ("WARNING", "is unhealthy: HTTP 503; it is probed until it is back, its own log should tell more"),
         ("INFO", "is healthy"),
-        ("WARNING", "is unhealthy: it refused a connection"),
+        (
+            "WARNING",
+            "is unhealthy: it refused a connection; it is probed until it is back, its own log should tell more",
+        ),
         ("WARNING", "is removed: gone"),
     ]
 

@@ -43,6 +43,9 @@ class FakeTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reading = True
 
+    def is_reading(self) -> bool:
+        return self.reading
+
     def get_write_buffer_size(self) -> int:
         return self.unsent
 

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from warmroute.config.tree import Config, SchedulerConfig, ServerConfig
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
+from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.tokenizing import Tokenizing
 from warmroute.prompts.ladder import Ladder
@@ -106,12 +107,22 @@ class FakeFleet:
     workers: list[Worker] = field(default_factory=list)
     models: set[str] = field(default_factory=lambda: {"m"})
     refused: list[Worker] = field(default_factory=list)
+    verdicts: list[tuple[Worker, Verdict]] = field(default_factory=list)
+    started: list[Worker] = field(default_factory=list)
 
     def pool(self, role: Role, model: str | None) -> Pool:
         return Pool(role, tuple(worker.candidate for worker in self.workers))
 
     def knows_model(self, role: Role, model: str) -> bool:
         return model in self.models
+
+    def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
+        self.verdicts.append((worker, verdict))
+        if verdict is Verdict.REFUSED:
+            self.refused.append(worker)
+
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
+        self.started.append(worker)
 
     def worker_refused(self, worker: Worker) -> None:
         self.refused.append(worker)

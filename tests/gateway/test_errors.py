@@ -13,6 +13,8 @@ TABLE = [
     (errors.MalformedRequest("x"), 400, "invalid_request_error", None, "x"),
     (errors.InvalidBody(InvalidJson("x")), 400, "invalid_request_error", "invalid_json", "Invalid JSON format: x."),
     (errors.InvalidBody(BadRequest("Invalid type", "model")), 400, "invalid_request_error", None, "Invalid type"),
+    (errors.NotAuthorised("x"), 401, "invalid_request_error", "invalid_api_key", "x"),
+    (errors.Overloaded("x", 7), 429, "rate_limit_error", "overloaded", "x"),
     (errors.UnknownModel("m"), 404, "invalid_request_error", "model_not_found", "The model 'm' does not exist"),
     (errors.RequestTimeout("x"), 408, "invalid_request_error", "request_timeout", "x"),
     (errors.BodyTooLarge(5), 413, "invalid_request_error", "request_too_large", "Invalid request body: larger than 5"),
@@ -38,6 +40,12 @@ TABLE = [
     ),
     (errors.ConnectionLost("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
     (errors.BadResponse("x", "u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: x"),
+    (errors.RequestDeadline(5), 504, "server_error", "gateway_timeout", "The request took longer than 5 s"),
+    *(
+        (kind("x", "u"), 504, "server_error", "gateway_timeout", "Failed to connect to backend service: x")
+        for kind in (errors.FirstByteTimedOut, errors.WorkerSilent, errors.WorkerFrozen)
+    ),
+    (errors.StreamUnfinished("u"), 502, "server_error", "bad_gateway", "Failed to connect to backend service: "),
     (errors.InternalError(), 500, "server_error", "internal_error", "Internal server error"),
 ]
 
@@ -62,6 +70,10 @@ def test_a_connection_that_broke_later_had_not_failed_to_be_made():
 )
 def test_the_worker_at_fault_is_named(kind):
     assert answer_to(kind("x", "http://a:1")).headers == ((b"X-Router-Worker-URL", b"http://a:1"),)
+
+
+def test_who_is_to_come_back_later_is_told_when():
+    assert answer_to(errors.Overloaded("x", 7)).headers == ((b"retry-after", b"7"),)
 
 
 def test_the_field_at_fault_is_named():

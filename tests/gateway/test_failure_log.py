@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from warmroute.gateway.failure_log import FailureLog
+from warmroute.gateway.failure_log import SEE_ITS_LOG, SEE_WORKERS, FailureLog
 from warmroute.scheduling.worker import Worker
 
 
@@ -30,7 +30,7 @@ def lines(caplog):
 
 def test_a_line_names_request_worker_and_reason(failures, caplog):
     failures.failed(b"r1", Worker("a:1", "http://a:1"), "connection refused")
-    assert lines(caplog) == ["request r1 failed: worker http://a:1: connection refused"]
+    assert lines(caplog) == [f"request r1 failed: worker http://a:1: connection refused{SEE_ITS_LOG}"]
 
 
 def test_one_line_a_second_for_each_worker_and_the_next_tells_how_many_were_left_out(failures, clock, caplog):
@@ -43,10 +43,10 @@ def test_one_line_a_second_for_each_worker_and_the_next_tells_how_many_were_left
     clock.now += 1
     failures.failed(b"r6", down, "x")
     assert lines(caplog) == [
-        "request r0 failed: worker http://a:1: x",
-        "request r4 failed: worker http://a:1: x (3 more since the last such line)",
-        "request r5 failed: worker http://b:1: y",
-        "request r6 failed: worker http://a:1: x",
+        f"request r0 failed: worker http://a:1: x{SEE_ITS_LOG}",
+        f"request r4 failed: worker http://a:1: x{SEE_ITS_LOG} (3 more since the last such line)",
+        f"request r5 failed: worker http://b:1: y{SEE_ITS_LOG}",
+        f"request r6 failed: worker http://a:1: x{SEE_ITS_LOG}",
     ]
 
 
@@ -56,8 +56,8 @@ def test_requests_that_no_worker_was_there_for_are_told_as_sparingly(failures, c
     clock.now += 1
     failures.unserved(b"r3", "no worker is available")
     assert lines(caplog) == [
-        "request r0 failed: no worker is available",
-        "request r3 failed: no worker is available (2 more since the last such line)",
+        f"request r0 failed: no worker is available{SEE_WORKERS}",
+        f"request r3 failed: no worker is available{SEE_WORKERS} (2 more since the last such line)",
     ]
 
 

@@ -8,7 +8,6 @@ import socket
 import pytest
 
 from warmroute.gateway.errors import ConnectFailed
-from warmroute.gateway.upstream import pool as pool_module
 from warmroute.gateway.upstream.pool import UpstreamPool
 from warmroute.scheduling.worker import Worker
 
@@ -104,9 +103,8 @@ async def test_a_cancellation_at_any_turn_leaves_no_connection(worker, turns):
     await closed(pool)
 
 
-async def test_refused_and_silent_addresses(monkeypatch):
-    monkeypatch.setattr(pool_module, "CONNECT_TIMEOUT_SECONDS", 0.1)
-    pool = UpstreamPool(10, asyncio.get_running_loop())
+async def test_refused_and_silent_addresses():
+    pool = UpstreamPool(10, asyncio.get_running_loop(), connect_timeout=0.1)
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         port = deaf.getsockname()[1]

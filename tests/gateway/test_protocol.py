@@ -322,13 +322,13 @@ async def test_an_upgrade_is_ignored(path):
 async def test_http_1_0_gets_a_body_that_ends_with_the_connection():
     sse = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with running_gateway() as rig:
-        await rig.worker(answer(sse, b"3\r\nabc\r\n", b"3\r\ndef\r\n0\r\nX-Trailer: 1\r\n\r\n"))
+        await rig.worker(answer(sse, b"3\r\nabc\r\n", b"e\r\n\ndata: [DONE]\n\r\n0\r\nX-Trailer: 1\r\n\r\n"))
         client = await rig.client()
         await client.send(post(version=b"1.0", headers=[b"Connection: keep-alive"]))
         head = await client.head()
         assert b"transfer-encoding" not in head
         assert b"connection: close\r\n" in head
-        assert await client.rest() == b"abcdef"
+        assert await client.rest() == b"abc\ndata: [DONE]\n"
 
 
 async def test_connection_close_is_kept():

@@ -292,7 +292,7 @@ async def test_a_served_prompt_is_learned():
 @pytest.mark.parametrize(
     ("sent", "seen"),
     [
-        ([], b""),
+        ([b": ping\n\n"], b": ping\n\n"),
         ([b"data: 1\n\n"], b"data: 1\n\n"),
         ([b"data: 1\r\n", b"\r\n"], b"data: 1\r\n\r\n"),
         ([b"data: 1\n\n", b"data: {"], b"data: 1\n\ndata: {\n\n"),
@@ -366,13 +366,14 @@ async def test_a_broken_body_without_a_declared_end_is_reset():
         b"HTTP/1.1 2",
     ],
 )
-async def test_no_response_is_502_and_nothing_is_sent_twice(response):
+async def test_no_response_is_the_next_workers_turn_and_502_without_one(response):
     async with running_gateway() as rig:
         await rig.worker(breaking(response))
-        await rig.worker(answer_ok)
         client = await rig.client()
         await client.send(post())
         assert (await client.error())[0] == 502
+        await rig.worker(answer_ok)
+        assert (await rig.exchange(post()))[1] == b'{"ok":true}'
 
 
 async def test_a_slow_client_makes_the_worker_wait():
@@ -529,16 +530,16 @@ async def test_a_model_that_has_left_with_its_worker_fails_as_the_worker_did():
 
 
 @pytest.mark.parametrize("script", [breaking(), breaking(reset=True)])
-async def test_a_request_that_workers_do_not_survive_is_given_to_two(script):
+async def test_a_request_that_workers_do_not_survive_is_given_to_three(script):
     asked: list[str] = []
 
     async with running_gateway() as rig:
-        for number in range(4):
+        for number in range(5):
             await rig.worker(noting(asked, str(number), script))
         client = await rig.client()
         await client.send(post())
         status, error = await client.error()
-        assert (status, error["code"], asked) == (502, "bad_gateway", ["0", "1"])
+        assert (status, error["code"], asked) == (502, "bad_gateway", ["0", "1", "2"])
         assert rig.fleet.refused == []
 
 
@@ -570,7 +571,7 @@ async def test_a_worker_that_took_a_request_on_a_kept_connection_and_refuses_now
 
             return script
 
-        for number in range(3):
+        for number in range(4):
             rig.fleet.workers.clear()
             workers.append(await rig.worker(mortal(number), servers))
             assert (await rig.exchange(post()))[1] == b'{"ok":true}'
@@ -578,7 +579,7 @@ async def test_a_worker_that_took_a_request_on_a_kept_connection_and_refuses_now
         client = await rig.client()
         await client.send(post())
         assert (await client.error())[0] == 502
-        assert died == rig.fleet.refused == workers[:2]
+        assert died == rig.fleet.refused == workers[:3]
 
 
 async def test_a_failing_policy_is_told_in_one_line_not_with_each_request(caplog):

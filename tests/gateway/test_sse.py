@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmroute.gateway.sse import TAIL_BYTES, error_event, is_mid_event
+from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done, is_mid_event
 
 BODY = b'{"error": {"message": "m"}}'
 
@@ -47,3 +47,19 @@ def test_wherever_a_stream_breaks_the_error_is_the_last_event_and_alone(pieces):
     stream = b"".join(pieces)
     events = parse_events(stream + error_event(BODY, stream[-TAIL_BYTES:]))
     assert json.loads(events[-1]) == json.loads(BODY)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\n\n", b"\r\n\r\n", b"\r\r", b""])
+@pytest.mark.parametrize(
+    "before", [b"", b"data: 1\n\n", b'data: {"n":1234567890123456789012345678901234567890}\r\n\r\n']
+)
+@pytest.mark.parametrize("done", [b"data: [DONE]", b"data:[DONE]"])
+def test_a_stream_that_says_that_it_is_done(before, done, end):
+    assert is_done(before + done + end)
+
+
+@pytest.mark.parametrize(
+    "tail", [b"", b"data: 1\n\n", b"data: [DONE", b'data: "data: [DONE]"\n\n', b"data: [DONE]\n\ndata: 1\n\n"]
+)
+def test_a_stream_that_does_not(tail):
+    assert not is_done(tail)

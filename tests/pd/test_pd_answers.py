@@ -8,6 +8,7 @@ from tests.support.http_client import Client, ask, post
 from tests.support.pd import DIALECTS, EVENTS, HANDLE, JSON_BODY, PREFILL_ANSWER, Waiting, chat, good_answer, pairs_over
 from tests.support.router import eventually
 from tests.support.scripted_worker import (
+    DONE,
     LAST_CHUNK,
     SSE_HEAD,
     answering,
@@ -63,7 +64,7 @@ async def test_cached_tokens_are_prefills_view_in_a_stream_however_it_is_cut():
 
 
 async def test_a_stream_of_declared_length_is_framed_anew_for_its_edit():
-    stream = b'data: {"choices":[],%b}\n\n' % USAGE
+    stream = b'data: {"choices":[],%b}\n\n' % USAGE + DONE
     sse = [(b"Content-Type", b"text/event-stream"), (b"Content-Length", b"%d" % len(stream))]
     async with pairs_over("vllm") as pairs:
         pairs.prefill.then = answering(PREFILL_CACHED)
@@ -157,7 +158,7 @@ async def test_a_decode_answer_that_waits_for_prefill_is_not_read_into_memory():
         for _ in range(200):
             await connection.send(chunk(b"data: %b\n\n" % (b"x" * 100_000)))
             sent += 1
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(DONE) + LAST_CHUNK)
 
     async def prefill(_request, connection):
         await decode_waits.wait()
@@ -174,7 +175,7 @@ async def test_a_decode_answer_that_waits_for_prefill_is_not_read_into_memory():
             assert 0 < sent < 150
             decode_waits.set()
             answer = await client.read_response()
-            assert len(answer.body) == 200 * 100_008
+            assert len(answer.body) == 200 * 100_008 + len(DONE)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -187,7 +188,7 @@ async def test_a_slow_client_makes_decode_wait(dialect):
         for _ in range(total):
             await connection.send(chunk(b"data: %b\n\n" % (b"x" * 100_000)))
             sent += 1
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(DONE) + LAST_CHUNK)
 
     async with pairs_over(dialect) as pairs:
         pairs.prefill.then, pairs.decode.then = answering(PREFILL_CACHED), decode
@@ -204,7 +205,7 @@ async def test_a_slow_client_makes_decode_wait(dialect):
             received = 0
             while part := await client.read_chunk():
                 received += len(part)
-            assert received == total * 100_008
+            assert received == total * 100_008 + len(DONE)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -27,6 +27,7 @@ from tests.support.router import assert_nothing_held
 from tests.support.scripted_worker import SSE_HEAD, answering, chunk, head, response, then_closing, then_resetting
 
 from warmroute.gateway.failure_log import FailureLog
+from warmroute.gateway.retry_budget import RetryBudget
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,6 +73,7 @@ async def pairs(shared):
     shared.prefill.forget(answering(PREFILL_ANSWER))
     shared.decode.forget(good_answer(stream=False))
     shared.before = shared.statuses()
+    shared.router.gateway.retry_budget = RetryBudget(0.2)
     yield shared
     await assert_nothing_held(shared.router)
 

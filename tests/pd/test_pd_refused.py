@@ -21,8 +21,6 @@ from tests.support.pd import (
 from tests.support.router import eventually
 from tests.support.scripted_worker import answering, response, then_closing, then_resetting
 
-from warmroute.gateway.upstream import pool as pool_module
-
 SIDES = ("prefill", "decode")
 
 
@@ -64,16 +62,16 @@ async def test_all_refusing_is_502_and_nothing_was_sent_to_the_other_side(dialec
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("side", SIDES)
-async def test_a_request_that_workers_do_not_survive_is_given_to_two(dialect, side):
-    async with pairs_over(dialect, 3, 3) as pairs:
+async def test_a_request_that_workers_do_not_survive_is_given_to_three(dialect, side):
+    async with pairs_over(dialect, 4, 4) as pairs:
         deadly = getattr(pairs, side)
-        deadly.first = [Failing(then_closing(b""), None if dialect == "vllm" else Waiting()) for _ in range(3)]
+        deadly.first = [Failing(then_closing(b""), None if dialect == "vllm" else Waiting()) for _ in range(4)]
         other = pairs.decode if side == "prefill" else pairs.prefill
         if dialect != "vllm":
             other.first = [failing.partner for failing in deadly.first]
         answer = await ask(pairs.router.port, chat())
         assert answer.status == 502
-        assert len({worker.url for worker in deadly.seen_by}) == len(deadly.seen) == 2
+        assert len({worker.url for worker in deadly.seen_by}) == len(deadly.seen) == 3
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -118,9 +116,9 @@ async def deaf(side):
 
 @pytest.mark.parametrize("dialect", ["sglang", "vllm"])
 @pytest.mark.parametrize("side", SIDES)
-async def test_no_connection_in_time_is_504(monkeypatch, dialect, side):
-    monkeypatch.setattr(pool_module, "CONNECT_TIMEOUT_SECONDS", 0.1)
-    async with pairs_over(dialect, pd_decode_alone="never") as pairs, deaf(getattr(pairs, side)):
+async def test_no_connection_in_time_is_504(dialect, side):
+    server = {"connect_timeout": 0.1}
+    async with pairs_over(dialect, server=server, pd_decode_alone="never") as pairs, deaf(getattr(pairs, side)):
         answer = await ask(pairs.router.port, chat())
         assert answer.status == 504
         assert answer.error["code"] == "gateway_timeout"

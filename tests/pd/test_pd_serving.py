@@ -16,7 +16,7 @@ from tests.support.pd import (
     good_answer,
     pairs_over,
 )
-from tests.support.scripted_worker import LAST_CHUNK, SSE_HEAD, answering, chunk, then_closing
+from tests.support.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, answering, chunk, then_closing
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -47,7 +47,7 @@ async def test_the_request_is_not_kept_while_its_answer_streams(dialect):
     async def decode(_request, connection):
         await connection.send(SSE_HEAD + chunk(EVENTS[0]))
         await go_on.wait()
-        await connection.send(LAST_CHUNK)
+        await connection.send(chunk(DONE) + LAST_CHUNK)
 
     size = 2**22
     request = chat(stream=True, padding="x" * size)
@@ -60,4 +60,4 @@ async def test_the_request_is_not_kept_while_its_answer_streams(dialect):
             assert await client.read_chunk() == EVENTS[0]
             assert held() < size // 4
         go_on.set()
-        assert await client.read_chunk() == b""
+        assert await client.read_chunk() == DONE

@@ -36,8 +36,8 @@ class House:
             Ledger(),
             rng=None,  # type: ignore[arg-type]
             clock=lambda: 1.0,
-            exact=self.exact,
         )
+        self.scheduler.exact = self.exact
 
     def publisher(self, worker: Worker, coverage: Coverage, blocks: str = "") -> None:
         source = self.exact.source(worker)

@@ -109,14 +109,20 @@ class Pairs:
 
 @asynccontextmanager
 async def pairs_over(
-    dialect: str, prefill: int = 1, decode: int = 1, *, keeps_connections: bool = True, **scheduler: Any
+    dialect: str,
+    prefill: int = 1,
+    decode: int = 1,
+    *,
+    keeps_connections: bool = True,
+    server: dict[str, Any] | None = None,
+    **scheduler: Any,
 ) -> AsyncIterator[Pairs]:
     """A router over so many workers of each role. At the end every lease must be back, and no connection be left."""
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(ScriptedWorker()) for _ in range(prefill + decode)]
         urls = [worker.url for worker in workers]
         settings = config(
-            server={"splitwise": True} | ({} if keeps_connections else {"upstream_idle_timeout": 0}),
+            server={"splitwise": True} | ({} if keeps_connections else {"upstream_idle_timeout": 0}) | (server or {}),
             scheduler={"prefill_policy": "round_robin", "decode_policy": "round_robin"} | scheduler,
             prefill=urls[:prefill],
             decode=urls[prefill:],

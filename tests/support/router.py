@@ -41,10 +41,10 @@ def config(
     security: dict[str, Any] | None = None,
     **manager: Any,
 ) -> Config:
-    """A configuration for static workers at `urls`."""
+    """A configuration for static workers at `urls`. No breaker, unless it is asked for: tests share workers."""
     return Config(
         server=ServerConfig(host="127.0.0.1", port=free_port(), **(server or {})),
-        manager=ManagerConfig(worker=urls, **manager),
+        manager=ManagerConfig(worker=urls, **({"breaker_failures": 0} | manager)),
         scheduler=SchedulerConfig(**({"stats_interval_secs": 0} | (scheduler or {}))),
         security=SecurityConfig(**(security or {})),
     )

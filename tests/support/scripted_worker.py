@@ -100,6 +100,8 @@ def head(status: bytes, headers: Iterable[Header]) -> bytes:
 
 SSE_HEAD = head(b"200 OK", [(b"Content-Type", b"text/event-stream"), (b"Transfer-Encoding", b"chunked")])
 LAST_CHUNK = b"0\r\n\r\n"
+DONE = b"data: [DONE]\n\n"
+"""The last event of a stream of chat or completions; without it, a stream is broken."""
 
 
 def chunk(data: bytes) -> bytes:

@@ -166,7 +166,9 @@ def test_an_inconsistent_ledger_shows_and_is_logged_once(worker, caplog):
         assert router.samples("warmroute_ledger_consistent") == {(): 0}
         assert router.samples("warmroute_ledger_consistent") == {(): 0}
     (message,) = caplog.messages
-    assert message.startswith("ledger is not consistent: a:1: running_requests is 2")
+    assert message.startswith(
+        "ledger is not consistent, restart the router and report this: a:1: running_requests is 2"
+    )
     worker.load.running_requests -= 1
     assert router.samples("warmroute_ledger_consistent") == {(): 1}
     lease.release(Outcome.SERVED)

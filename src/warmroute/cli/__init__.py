@@ -26,6 +26,7 @@ COMMANDS = {
     "engine": "run a simulated engine",
     "demo": "compare round_robin with cache_aware on simulated engines",
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
+    "replay": "compare policies on recorded traffic, in virtual time",
 }
 BAD_USAGE = 2
 # As in orderly ends: servers are meant to be ended by these signals, other commands are broken off.

@@ -36,4 +36,4 @@ def run(args: Namespace) -> int:
     # Only now: a bad flag is told without loading the server.
     from warmroute import process
 
-    return process.run(loaded.config)
+    return process.run(loaded.config, lambda: load_settings(args, os.environ, serving=True).config, loaded.config_path)

@@ -22,11 +22,13 @@ class Effective:
     """A configuration that passed every check.
 
     `notes` are for the log, one line each; `settings` tells where the values that are not defaults come from.
+    `config_path` is the file, empty if there is none.
     """
 
     config: Config
     notes: tuple[str, ...]
     settings: Mapping[str, Setting]
+    config_path: str = ""
 
 
 def add_settings(parser: ArgumentParser) -> None:
@@ -78,7 +80,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         (problems if serving else found.notes).append(remark)
     if problems:
         raise ConfigError(problems)
-    return Effective(config, tuple(found.notes), settings)
+    return Effective(config, tuple(found.notes), settings, loaded.config_path)
 
 
 def _add_flag(add: Callable[..., object], option: Option) -> None:

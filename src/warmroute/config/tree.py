@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from warmroute.config.kv_endpoints import kv_endpoints
+from warmroute.config.log_levels import module_levels
 from warmroute.config.values import (
     comma_list,
     http_url,
@@ -100,6 +101,33 @@ class ServerConfig(_Section):
     upstream_idle_timeout: float = Field(
         default=4.0, ge=0, description="Seconds an idle connection to a worker is kept open."
     )
+    client_read_timeout: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds a request may take to come (and one more per 1000 bytes), or pause; 0: any.",
+    )
+    connect_timeout: float = Field(default=2.0, gt=0, description="Seconds a connection to a worker may take.")
+    first_byte_timeout: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds until the first body byte of an answer; 0: any, since long prompts take long.",
+    )
+    stream_idle_timeout: float = Field(
+        default=120.0, ge=0, description="Seconds of silence within an answer that has begun; 0: any."
+    )
+    request_timeout: float = Field(
+        default=1800.0, ge=0, description="Seconds from a complete request to the end of its answer; 0: any."
+    )
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        description="Workers (or pairs) that one request is sent to at most, while its client has nothing.",
+    )
+    retry_budget: float = Field(
+        default=0.2,
+        ge=0,
+        description="Share of recent requests, at least 10 a second, to try again after a 5xx answer; 0: none.",
+    )
     drain_delay: float = Field(
         default=0.0, ge=0, description="Seconds after SIGTERM that are still listened in, while /ready is 503."
     )
@@ -124,6 +152,18 @@ class LogConfig(_Section):
     ] = Field(default="info", description="Lowest level written.")
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
+    )
+    format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
+        default="auto", description="Form of a line; auto: text on a terminal, else JSON."
+    )
+    levels: Annotated[TextList, AfterValidator(module_levels), FlagName("log-levels")] = Field(
+        default=(), description="module=level, ...: parts with a level of their own, as gateway=debug,fleet=warning."
+    )
+    max_file_mb: Annotated[int, FlagName("log-max-file-mb")] = Field(
+        default=100, ge=0, description="MiB after which a log file is moved to router.log.1; 0: never."
+    )
+    kept_files: Annotated[int, FlagName("log-kept-files")] = Field(
+        default=5, ge=1, description="So many moved log files are kept."
     )
 
 
@@ -255,6 +295,11 @@ class SchedulerConfig(_Section):
         description="Remote tokenizer; /tokenize is appended if the URL has no path. Bodies above 1 MB go without.",
     )
     tokenizer_timeout_secs: float = Field(default=2.0, gt=0, description="Seconds the tokenizer may take.")
+    max_inflight_per_worker: int = Field(
+        default=0, ge=0, description="Requests that a worker gets at once; more wait here. 0: any number."
+    )
+    max_queue: int = Field(default=1000, ge=0, description="Requests that may wait here; others get 429.")
+    queue_timeout: float = Field(default=60.0, gt=0, description="Seconds a request may wait here; then it gets 429.")
     stats_interval_secs: float = Field(default=5.0, ge=0, description="Seconds between two [stats] log lines; 0: none.")
 
 

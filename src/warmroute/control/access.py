@@ -5,6 +5,7 @@
 * Whatever else is not a GET, HEAD or OPTIONS, endpoints yet to come among them: with an admin key. If there are none:
   from this host, and then not by a web page that happens to be open there (a page of another site may send requests
   to any address that its visitor's browser reaches).
+* `/admin/`: open like all that reads, but with an admin key if there are any.
 * `/v1/models`: with an API or admin key, if API keys are asked for.
 
 No answer and no log line repeats a key.
@@ -42,13 +43,15 @@ class AccessRules:
     def refusal(self, method: str, path: str, peer: str, key: bytes, origin: str, host: str) -> tuple[int, str] | None:
         """Status and reason if the request is not let in."""
         if method in _READING:
+            if path.startswith("/admin/") and self._admin_keys and not self._is_admin(key):
+                return 401, _wants_admin(method, path)
             return self._models(key) if path == "/v1/models" and self._api_keys else None
         if self._is_admin(key):
             return None
         if path == "/register" and method == "POST":
             return self._registration(peer)
         if self._admin_keys:
-            return 401, f"{method} {path} needs an admin key; send it as {_HOW}"
+            return 401, _wants_admin(method, path)
         if peer not in self._here:
             return 403, (
                 f"{method} {path} from {peer or 'an unknown address'}: without admin keys only this host "
@@ -87,6 +90,10 @@ class AccessRules:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         is_address = name == "localhost" or parse_peer(name.strip("[]")) is not None
         return is_address and origin in (f"http://{host}", f"https://{host}")
+
+
+def _wants_admin(method: str, path: str) -> str:
+    return f"{method} {path} needs an admin key; send it as {_HOW}"
 
 
 class AccessGuard:

@@ -19,6 +19,7 @@ class WorkerView(_Answer):
     url: str = Field(examples=["http://10.0.0.7:8000"])
     role: Role
     state: MemberState
+    breaker: str = Field(description="closed, open, half_open or trying.")
     can_be_chosen: bool = Field(description="Whether new requests may go there.")
     running: int = Field(description="Requests under way.")
     pending_prefill_tokens: int = Field(description="Uncached prompt tokens sent there, no answer begun.")

@@ -16,6 +16,7 @@ from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
 from warmroute.control.errors import install_error_handlers
 from warmroute.control.health import health_routes
+from warmroute.control.live_page import live_page_routes
 from warmroute.control.metrics import metrics_routes
 from warmroute.control.models import models_routes
 from warmroute.control.parts import ControlParts
@@ -47,6 +48,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         models_routes(parts),
         abort_routes(parts),
         admin_routes(parts),
+        live_page_routes(),
     ):
         app.include_router(routes)
     app.add_middleware(AccessGuard, rules=AccessRules(parts.config))

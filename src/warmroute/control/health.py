@@ -42,8 +42,12 @@ def health_routes(parts: ControlParts, readiness: Readiness) -> APIRouter:
             for url, figures in sorted(parts.fleet.worker_metrics().items())
         }
         is_queueing = any(figures["num_requests_waiting"] > 0 for figures in metrics.values())
-        # The router holds no queue of its own: a request is placed or answered at once.
-        answer = {"code": 200, "metrics": metrics, "is_queueing": is_queueing, "pending_request_count": 0}
+        answer = {
+            "code": 200,
+            "metrics": metrics,
+            "is_queueing": is_queueing,
+            "pending_request_count": parts.metrics.queue_length,
+        }
         return JSONResponse(answer)
 
     return routes

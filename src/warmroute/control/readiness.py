@@ -98,7 +98,11 @@ class Readiness:
                 try:
                     await self._ask(member, attempt)
                 except (CannotServe, UnknownWorker) as problem:
-                    logger.warning("worker %s is healthy but cannot serve: %s", member.url, problem)
+                    logger.warning(
+                        "worker %s is healthy but cannot serve: %s; look into its log, it is asked again",
+                        member.url,
+                        problem,
+                    )
                 else:
                     logger.info("worker %s has answered its one-token request", member.url)
                     return

@@ -54,7 +54,7 @@ class Snapshots:
             uptime_seconds=now - self._started,
             mode="splitwise" if self._is_splitwise else "mixed",
             policies=self._policies,
-            can_serve=fleet.can_serve(),
+            can_serve=fleet.can_serve() and not self._parts.is_draining(),
             totals=self._totals(members),
             workers=[self._worker(member, now) for member in members],
             flows=self._flows_at(now),
@@ -77,7 +77,7 @@ class Snapshots:
         answering = [member for member in members if member.role != "prefill"]
         return Totals(
             workers=len(members),
-            routable=sum(member.routable for member in members),
+            routable=sum(map(self._can_be_chosen, members)),
             running=sum(member.running for member in answering),
             pending_prefill_tokens=sum(member.worker.load.pending_prefill_tokens for member in members),
             requests_per_second=last.requests_per_second,
@@ -95,7 +95,8 @@ class Snapshots:
             url=member.url,
             role=member.role,
             state=member.state,
-            can_be_chosen=member.routable,
+            breaker=member.breaker.state.value,
+            can_be_chosen=self._can_be_chosen(member),
             running=worker.load.running_requests,
             pending_prefill_tokens=worker.load.pending_prefill_tokens,
             requests_per_second=recent.requests_per_second,
@@ -107,6 +108,9 @@ class Snapshots:
             models=sorted(member.model_ids),
             source=member.source,
         )
+
+    def _can_be_chosen(self, member: Member) -> bool:
+        return member.worker.candidate in self._parts.fleet.pool(member.role, None).members
 
     def _flows_at(self, now: float) -> list[PrefixFlow]:
         if now >= self._flows_until:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import aiohttp
 
 from warmroute.access.worker_keys import WorkerKeys
-from warmroute.config import Config
+from warmroute.config import Config, ManagerConfig
 from warmroute.config.values import keys_by_url
 from warmroute.engines.recognise import DIALECTS
 from warmroute.fleet.acquaintance import get_to_know, vouch
@@ -80,6 +80,7 @@ class Fleet(FleetView):
         self._background = Background()
         self._watchers: dict[str, Watcher] = {}
         self._registrations: dict[str, asyncio.Task[None]] = {}
+        self._statics: dict[str, InstanceInfo] = {}
         self._returns: dict[str, asyncio.Task[None]] = {}
         self._leave_began = asyncio.Event()
         self._session: aiohttp.ClientSession | None = None
@@ -96,15 +97,12 @@ class Fleet(FleetView):
     async def start(self) -> None:
         """Begin to probe the static workers. Raises InvalidInstance when one cannot be understood."""
         manager = self._config.manager
-        # Where a file entry has the address of a URL, the entry counts: it tells more.
-        statics = {info.id: info for info in static_instances(manager)}
-        for info in statics.values():
-            check_role(info.role, splitwise=self._config.server.splitwise)
+        self._statics = self._named(manager)
         self._session = open_session()
         self._client = EngineClient(
             self._session, manager.health_check_endpoint, manager.health_check_timeout_secs, self.keys, self.tls
         )
-        for info in statics.values():
+        for info in self._statics.values():
             self._want(info, "static")
         self._background.run(self._keep_house(), "fleet housekeeping")
 
@@ -185,6 +183,23 @@ class Fleet(FleetView):
         check_role(role, splitwise=self._config.server.splitwise)
         return self._want(InstanceInfo.at(address, role, bootstrap_port), "added")
 
+    def restate(self, manager: ManagerConfig) -> tuple[int, int]:
+        """Take over the static workers of a new configuration; returns how many are new or changed, and how many gone.
+
+        Who is not named any more gets no new requests, and is removed when its running ones have ended, unless it
+        registers itself. Raises InvalidInstance, before anything has changed.
+        """
+        before, self._statics = self._statics, self._named(manager)
+        gone = [info for key, info in before.items() if key not in self._statics]
+        news = [info for key, info in self._statics.items() if before.get(key) != info]
+        for info in gone:
+            self._unwant(info)
+        for info in news:
+            member = self._want(info, "static")
+            if not member.info.registers:
+                self._roster.heartbeat(member, info)
+        return len(news), len(gone)
+
     def drain(self, worker: str) -> Member:
         """Hold a worker: no new requests, whatever it says, until `undrain`."""
         member = self._known(worker)
@@ -235,6 +250,20 @@ class Fleet(FleetView):
         if member is None:
             raise UnknownWorker(worker)
         return member
+
+    def _named(self, manager: ManagerConfig) -> dict[str, InstanceInfo]:
+        # Where a file entry has the address of a URL, the entry counts: it tells more.
+        statics = {info.id: info for info in static_instances(manager)}
+        for info in statics.values():
+            check_role(info.role, splitwise=self._config.server.splitwise)
+        return statics
+
+    def _unwant(self, info: InstanceInfo) -> None:
+        member = self._roster.members.get(info.id)
+        if member is not None and member.info.registers:
+            member.wanted = False
+        elif member is not None or info.id in self._returns:
+            self.deregister(info.id, for_good=True)
 
     def _want(self, info: InstanceInfo, source: Source) -> Member:
         if returning := self._returns.pop(info.id, None):
@@ -307,7 +336,9 @@ class Fleet(FleetView):
                 returning = self._bring_back(member.info, member.source)
                 self._returns[member.id] = self._background.run(returning, f"return of {member.id}")
         for member in self._roster.expired(self._times.expiry):
-            reason = f"no heartbeat and no passed probe for {self._times.expiry:g} s"
+            reason = (
+                f"no heartbeat and no passed probe for {self._times.expiry:g} s; an engine that starts registers again"
+            )
             self._remove(member, reason, logging.WARNING)
         self._roster.breakers.tick()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))

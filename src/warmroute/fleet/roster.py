@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_CACHE_TOKENS = 500_000
 
+_WHAT_TO_DO = "; it is probed until it is back, its own log should tell more"
+
 
 @dataclass(frozen=True, slots=True)
 class RosterRules:
@@ -124,16 +126,22 @@ class Roster:
             if passed:
                 self._changed(member, "is healthy")
             else:
-                self._changed(member, f"is unhealthy: {reason}", logging.WARNING)
+                self._changed(member, f"is unhealthy: {reason}{_WHAT_TO_DO}", logging.WARNING)
         elif not passed and health.state is State.STARTING and not member.was_missed:
             member.was_missed = True
-            logger.warning("worker %s (%s) is waited for: %s", member.url, member.role, reason)
+            logger.warning(
+                "worker %s (%s) is waited for: %s; start it, or remove it with DELETE /workers/%s",
+                member.url,
+                member.role,
+                reason,
+                member.id,
+            )
 
     def refuse(self, member: Member, verdict: Verdict, request_id: bytes) -> None:
         """The data plane found nobody there."""
         is_news = member.health.refuse(f"it {verdict.value}")
         if is_news:
-            self._changed(member, f"is unhealthy: {member.health.reason}", logging.WARNING)
+            self._changed(member, f"is unhealthy: {member.health.reason}{_WHAT_TO_DO}", logging.WARNING)
         self.breakers.unreachable(member, verdict, request_id, is_news=is_news)
 
     def of(self, worker: Worker) -> Member | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
 from warmroute.prompts.body import BadRequest
 
@@ -49,7 +50,7 @@ class BodyTooLarge(RequestError):
 
 
 class RequestTimeout(RequestError):
-    """The rest of the request did not come within client-idle-timeout."""
+    """The rest of the request did not come within client-read-timeout."""
 
 
 class InvalidBody(RequestError):
@@ -92,6 +93,17 @@ class NoPairAvailable(Unavailable):
         super().__init__(f"{text}: {why}" if why else text)
 
 
+class Overloaded(Unavailable):
+    """All workers have as many requests as they may, and this one cannot wait, or has waited for too long.
+
+    `retry_after` is in seconds.
+    """
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
 class ShuttingDown(Unavailable):
     """The router is stopping and cannot wait for this request any longer."""
 
@@ -106,13 +118,23 @@ class OutOfResources(Unavailable):
         super().__init__(f"The router cannot open a connection: {reason}")
 
 
+class RequestDeadline(GatewayError):
+    """The request has taken as long as request-timeout allows. No worker is to blame: it may have been answering."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request took longer than {seconds:g} s")
+
+
 class UpstreamError(GatewayError):
     """A worker's fault. `worker_url` names it; `response_seen` says whether any byte of a response had come.
 
-    `request_lost`: the worker may have begun with the request, which may be what has ended it.
+    `request_lost`: the worker may have begun with the request, which may be what has ended it. `reason` is its name in
+    the metrics, `timed_out` whether it was a deadline.
     """
 
     request_lost = False
+    reason: ClassVar[str] = "lost"
+    timed_out: ClassVar[bool] = False
 
     def __init__(self, message: str, worker_url: str, *, response_seen: bool = False) -> None:
         super().__init__(message)
@@ -123,9 +145,14 @@ class UpstreamError(GatewayError):
 class ConnectFailed(UpstreamError):
     """No connection: refused, unreachable or name not found."""
 
+    reason = "refused"
+
 
 class ConnectTimedOut(ConnectFailed):
-    """No connection within the connect timeout."""
+    """No connection within connect-timeout."""
+
+    reason = "connect_timeout"
+    timed_out = True
 
 
 class ConnectionLost(UpstreamError):
@@ -138,6 +165,41 @@ class BadResponse(UpstreamError):
     """The worker sent something that is not an HTTP/1.x response."""
 
     request_lost = True
+    reason = "bad_response"
+
+
+class FirstByteTimedOut(UpstreamError):
+    """No byte of a body within first-byte-timeout."""
+
+    request_lost = True
+    reason = "first_byte_timeout"
+    timed_out = True
+
+
+class WorkerSilent(UpstreamError):
+    """A response has begun, and then nothing came for stream-idle-timeout."""
+
+    request_lost = True
+    reason = "silent"
+    timed_out = True
+
+
+class WorkerFrozen(UpstreamError):
+    """The worker takes requests and answers none, as the fleet found out."""
+
+    request_lost = True
+    reason = "frozen"
+    timed_out = True
+
+
+class StreamUnfinished(UpstreamError):
+    """An event stream of chat or completions has ended without `data: [DONE]`."""
+
+    request_lost = True
+    reason = "unfinished"
+
+    def __init__(self, worker_url: str) -> None:
+        super().__init__("the stream ended without [DONE]", worker_url, response_seen=True)
 
 
 class InternalError(GatewayError):
@@ -177,11 +239,16 @@ def answer_to(error: GatewayError, *, begun: bool = False) -> Answer:
             return _answer(414, text, "invalid_request_error", code="uri_too_long")
         case HeadTooLarge():
             return _answer(431, text, "invalid_request_error", code="request_header_fields_too_large")
+        case Overloaded(retry_after=seconds):
+            headers = ((b"retry-after", b"%d" % seconds),)
+            return _answer(429, text, "rate_limit_error", code="overloaded", headers=headers)
         case Unavailable():
             retry_after = ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),)
             return _answer(503, text, "server_error", code="service_unavailable", headers=retry_after)
+        case RequestDeadline():
+            return _answer(504, text, "server_error", code="gateway_timeout")
         case UpstreamError(worker_url=url):
-            status, code = (504, "gateway_timeout") if isinstance(error, ConnectTimedOut) else (502, "bad_gateway")
+            status, code = (504, "gateway_timeout") if error.timed_out else (502, "bad_gateway")
             message = f"{_BROKEN if begun else _NOT_CONNECTED}: {text}"
             return _answer(status, message, "server_error", code=code, headers=((WORKER_URL, url.encode()),))
         case _:

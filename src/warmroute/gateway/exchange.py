@@ -11,11 +11,20 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import Protocol
 
-from warmroute.engines.dialect import Request
+from warmroute.engines.dialect import MAX_HELD_BYTES, Request
 from warmroute.gateway.driver import Driver, suspended
-from warmroute.gateway.errors import Answer, GatewayError, RequestError, Unavailable, UpstreamError, answer_to
+from warmroute.gateway.errors import (
+    Answer,
+    GatewayError,
+    RequestError,
+    StreamUnfinished,
+    Unavailable,
+    UpstreamError,
+    answer_to,
+)
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
-from warmroute.gateway.sse import TAIL_BYTES, error_event
+from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
+from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
@@ -69,6 +78,12 @@ class Exchange:
     client_gone = False
     started = False
     status = 0
+    held: HeldAnswer | None = None
+    """A worker's error that was not passed on."""
+    is_holding = False
+    """Whether such an error is under way."""
+    expired: GatewayError | None = None
+    """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
     request = _NO_REQUEST
@@ -77,7 +92,10 @@ class Exchange:
     _connection: UpstreamConnection | None = None
     _failure: UpstreamError | None = None
     _router_lines = b""
-    _body_seen = False
+    _takes_all = False
+    _head: ResponseHead | None = None
+    _body_held = b""
+    _needs_done = False
     _chunked = False
     _until_close = False
     _event_stream = False
@@ -139,8 +157,9 @@ class Exchange:
     async def forward(self, connection: UpstreamConnection, head: bytes, router_lines: bytes) -> None:
         """Send the request on `connection` and pass the response to the client until it is complete.
 
-        The lease hears of the first byte of a good answer. UpstreamError when the answer is not completed; the
-        connection is then, and on a cancellation, closed.
+        The lease hears of the first byte of a good answer. An error that another worker may make good is not passed
+        on: it is in `held` afterwards. UpstreamError when the answer is not completed; the connection is then, and on a
+        cancellation, closed.
         """
         if self.client_gone:
             connection.abort()
@@ -160,7 +179,11 @@ class Exchange:
             self.raise_failure()
 
     def attach(self, connection: UpstreamConnection | None, router_lines: bytes) -> None:
-        """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`."""
+        """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`.
+
+        It has been judged: whatever it is, it is the client's.
+        """
+        self._takes_all = True
         self._router_lines = router_lines
         self._connection = connection
         if connection is not None and self.client.write_paused:
@@ -194,16 +217,31 @@ class Exchange:
         """Raise what broke an answer that was being passed on, if anything did."""
         failure, self._failure = self._failure, None
         if failure is not None:
+            self._head = None
+            self._body_held = b""
+            self.is_holding = False
             raise failure
 
     def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
-        """Pass on what one read from the worker brought."""
+        """Pass on what one read from the worker brought. The head waits for the first byte of the body."""
         if complete:
             self._connection = None
-        out = b"" if head is None else self._begin(head)
-        if body:
-            if not self._body_seen:
+        out = b""
+        if not self.started:
+            if head is None:
+                head = self._head
+            if head is None:
+                return
+            if head.status in REPLACED_STATUSES and not self._takes_all:
+                self._hold(head, body, complete)
+                return
+            if not body and not complete:
+                self._head = head
+                return
+            out = self._begin(head)
+            if body:
                 self._first_body_byte()
+        if body:
             self.pieces += 1
             # The last two pieces are kept as they are: joining them is for whoever reads the tail.
             if len(body) >= TAIL_BYTES:
@@ -215,7 +253,9 @@ class Exchange:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
         if complete:
-            if self._chunked:
+            if self._needs_done and not is_done(self._tail):
+                self._unfinished()
+            elif self._chunked:
                 out += b"0\r\n\r\n"
             if out:
                 self.client.transport.write(out)
@@ -230,13 +270,36 @@ class Exchange:
         self._failure = error
         self.wake()
 
+    def _hold(self, head: ResponseHead, body: bytes, complete: bool) -> None:
+        """Keep an error back until it is whole: another worker may do better. One that is too long is the client's."""
+        self._head = head
+        self._body_held += body
+        self.is_holding = not complete
+        if complete:
+            self.held = HeldAnswer(head, self._body_held, self._router_lines, head.status)
+            self._head = None
+            self._body_held = b""
+            self.wake()
+        elif len(self._body_held) > MAX_HELD_BYTES:
+            self._takes_all = True
+            self.is_holding = False
+            self.response_received(head, self._body_held, False)
+
+    def _unfinished(self) -> None:
+        """The stream is over, and was not meant to be."""
+        self._failure = StreamUnfinished("" if self.lease is None else self.lease.worker.url)
+
+    @property
+    def is_broken_stream(self) -> bool:
+        """Whether the client has a part of an event stream."""
+        return self.started and self._event_stream
+
     def wake(self) -> None:
         """Let the coroutine go on that waits for what becomes of this exchange."""
         if self.task is not None:
             self.task.resume()
 
     def _first_body_byte(self) -> None:
-        self._body_seen = True
         if self.status < 400 and self.lease is not None:
             self.lease.first_token()
             self.first_byte_at = now = self._loop.time()
@@ -251,7 +314,10 @@ class Exchange:
         self.started = True
         self._drop_request()
         self.status = head.status
-        self._event_stream = head.event_stream
+        self._head = None
+        if head.event_stream:
+            self._event_stream = True
+            self._needs_done = head.status == 200 and self.kind != "other"
         if self.lease is not None:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
@@ -292,6 +358,17 @@ class Exchange:
             self.task.cancel()
 
     # The end.
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether it is being served."""
+        return self.body_complete and self.task is not None and self.expired is None
+
+    def expire(self, error: GatewayError) -> None:
+        """It has taken too long: it is ended as if the client had left, but the client is told."""
+        if self.task is not None:
+            self.expired = error
+            self.task.cancel()
 
     def fail(self, error: GatewayError) -> None:
         """End the exchange with `error`, in the way that its state allows."""

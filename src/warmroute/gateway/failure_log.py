@@ -15,6 +15,8 @@ from warmroute.scheduling.worker import Worker
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 1.0
+SEE_ITS_LOG = "; that engine's log should tell why"
+SEE_WORKERS = "; GET /workers shows what the router knows"
 
 
 class _Silence:
@@ -40,11 +42,11 @@ class FailureLog:
         silence = self._workers.get(worker)
         if silence is None:
             silence = self._workers[worker] = _Silence()
-        self._tell(silence, request_id, f"worker {worker.url}: {reason}")
+        self._tell(silence, request_id, f"worker {worker.url}: {reason}{SEE_ITS_LOG}")
 
     def unserved(self, request_id: bytes, reason: object) -> None:
         """No worker was there to serve this request."""
-        self._tell(self._nobody, request_id, reason)
+        self._tell(self._nobody, request_id, f"{reason}{SEE_WORKERS}")
 
     def _tell(self, silence: _Silence, request_id: bytes, what: object) -> None:
         now = self._clock()

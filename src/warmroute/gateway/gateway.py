@@ -15,6 +15,9 @@ from warmroute.config.tree import Config
 from warmroute.config.values import keys_by_url
 from warmroute.engines.dialect import Dialect
 from warmroute.engines.peer import Peer
+from warmroute.fleet.verdict import Verdict
+from warmroute.gateway.admission import Admission
+from warmroute.gateway.deadlines import Deadlines, Sweep
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.failure_log import FailureLog
@@ -22,6 +25,7 @@ from warmroute.gateway.headers import render_headers
 from warmroute.gateway.pd.relay import serve_pair
 from warmroute.gateway.pd.state import Disaggregation
 from warmroute.gateway.protocol import ClientProtocol
+from warmroute.gateway.retry_budget import RetryBudget
 from warmroute.gateway.single import serve_mixed
 from warmroute.gateway.tokenizing import Refiner
 from warmroute.gateway.upstream.pool import UpstreamPool
@@ -45,6 +49,12 @@ class Workers(Protocol):
 
     def worker_refused(self, worker: Worker) -> None:
         """A hint: the worker did not accept a connection."""
+
+    def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
+        """How an attempt has ended on a worker. A good one need not be told unless the worker is `suspect`."""
+
+    def attempt_started(self, worker: Worker, request_id: bytes) -> None:
+        """An attempt begins on a worker that is `suspect`; its verdict follows."""
 
     def pairs(self, model: str | None) -> PairPool:
         """The prefill and decode workers that may serve a model together now."""
@@ -96,18 +106,29 @@ class Gateway:
         self.doorkeeper = Doorkeeper(keys) if keys else None
         self.keeps_credentials = bool(keys or config.security.worker_key)
         """Whether a client's credentials stay here: they are the router's own, or workers get others."""
+        self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes
         self.client_idle_timeout = config.server.client_idle_timeout
         self.keeps_clients = self.client_idle_timeout > 0
         """Whether a client's connection stays open for its next request."""
+        self.max_attempts = config.server.max_attempts
+        self.retry_budget = RetryBudget(config.server.retry_budget)
+        self.requests = 0
+        """Requests that went to workers so far; the retry budget is a share of them."""
+        deadlines = Deadlines.of(config.server)
         self.upstream = UpstreamPool(
             config.server.upstream_idle_timeout,
             self.loop,
             own_cors=bool(config.server.cors_allowed_origins),
+            connect_timeout=config.server.connect_timeout,
+            patience=deadlines.patience,
+            on_deadline=metrics.deadline_over,
             keys=WorkerKeys(keys_by_url(config.security.worker_key)),
             tls=tls,
         )
+        self._sweep = Sweep(deadlines, self.upstream, self.loop)
+        self.clients = self._sweep.clients
         self._origins = config.server.cors_allowed_origins
         self.rng = rng if rng is not None else Random()
 
@@ -125,6 +146,10 @@ class Gateway:
         """An id for a request that brought none: 128 random bits in hexadecimal."""
         return b"%032x" % self.rng.getrandbits(128)
 
+    def worker_frozen(self, worker: Worker) -> None:
+        """The worker takes requests and answers none: those of which no byte of an answer has come go elsewhere."""
+        self.upstream.give_up_unanswered(worker)
+
     def cors_lines(self, origin: bytes) -> bytes:
         """The CORS header lines of an answer to `origin`."""
         if not self._origins or not origin:
@@ -133,7 +158,9 @@ class Gateway:
 
     async def close(self) -> None:
         """Close what is idle. To be called after the server has ended its exchanges."""
+        self._sweep.stop()
         self.pd.close()
+        self.admission.close()
         self.upstream.close()
         if self.tokenizer is not None:
             self.tokenizer.close()

@@ -41,6 +41,7 @@ _CORS_PREFIX = b"access-control-"
 _LONGEST_REQUEST_ID = 256
 _LENGTH_LINE = re.compile(rb"^(content-length:[ \t]*)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
 _JSON_LINE = re.compile(rb"^content-type:[ \t]*application/json", re.IGNORECASE | re.MULTILINE)
+_RETRY_AFTER_LINE = re.compile(rb"^retry-after:", re.IGNORECASE | re.MULTILINE)
 _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -233,6 +234,11 @@ def is_compressed(head: ResponseHead) -> bool:
 def is_json(head: ResponseHead) -> bool:
     """Whether the body is said to be JSON."""
     return _JSON_LINE.search(head.forwarded) is not None
+
+
+def has_retry_after(head: ResponseHead) -> bool:
+    """Whether the worker says when to come back."""
+    return _RETRY_AFTER_LINE.search(head.forwarded) is not None
 
 
 def with_length(head: ResponseHead, length: int) -> ResponseHead:

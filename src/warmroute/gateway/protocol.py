@@ -16,7 +16,15 @@ import logging
 
 import httptools
 
-from warmroute.gateway.errors import BodyTooLarge, GatewayError, InternalError, MalformedRequest, RequestTimeout
+from warmroute.gateway.deadlines import Deadlines
+from warmroute.gateway.errors import (
+    BodyTooLarge,
+    GatewayError,
+    InternalError,
+    MalformedRequest,
+    RequestDeadline,
+    RequestTimeout,
+)
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
@@ -45,15 +53,12 @@ class ClientProtocol(TurnTaking):
     _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
     _control_body_bytes = 0
     _upgrade_asked = False
-    _idle_timer: asyncio.TimerHandle | None = None
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        timeout = self._gateway.client_idle_timeout
-        if timeout > 0:
-            self._idle_timer = self.loop.call_later(timeout, self._check_idle)
+        self._gateway.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._last_activity = self.loop.time()
@@ -67,9 +72,7 @@ class ClientProtocol(TurnTaking):
         self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._gateway.clients.discard(self)
         super().connection_lost(exc)
 
     # httptools
@@ -78,6 +81,7 @@ class ClientProtocol(TurnTaking):
         self.url = b""
         self.headers = []
         self._in_head = True
+        self._began = self._last_activity
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else it is a trailer
@@ -236,20 +240,38 @@ class ClientProtocol(TurnTaking):
         if self._current is None and not self._in_head and self._last_activity == since:
             self.transport.close()
 
-    def _check_idle(self) -> None:
-        timeout = self._gateway.client_idle_timeout
-        left = self._last_activity + timeout - self.loop.time()
+    # Deadlines.
+
+    def check(self, now: float, deadlines: Deadlines) -> None:
+        """Act on what has taken too long. Called again and again."""
+        current, idle = self._current, deadlines.idle
         if self._unread_since is not None:
-            left = self._unread_since + timeout - self.loop.time()
-            if left <= 0:
+            if 0 < idle <= now - self._unread_since:
+                self._over("client_unread")
                 self.reset()  # what it has not read would hold back an orderly end, too
-                return
-        elif self._current is not None and self._reading is not self._current:
-            left = timeout
-        elif left <= 0 and isinstance(self._reading, Exchange):
-            self._refuse_rest(RequestTimeout(f"Invalid request body: nothing came for {timeout:g} s"))
-            left = timeout
-        elif left <= 0:
-            self.transport.close()
+        elif self._reading is None and not self._in_head:
+            if current is None and 0 < idle <= now - self._last_activity:
+                self._over("client_idle")
+                self.transport.close()
+        elif current is None or self._reading is current:
+            self._check_reading(now, deadlines)
+        if isinstance(current, Exchange) and 0 < deadlines.request <= now - current.complete_at and current.may_expire:
+            self._over("request")
+            current.expire(RequestDeadline(deadlines.request))
+
+    def _check_reading(self, now: float, deadlines: Deadlines) -> None:
+        reading = self._reading
+        size = reading.body_size if isinstance(reading, Exchange) else self._control_body_bytes
+        what = deadlines.reading_is_over(self._began, self._last_activity, size, now)
+        if not what:
             return
-        self._idle_timer = self.loop.call_later(left, self._check_idle)
+        self._over("client_read")
+        if reading is None:
+            self._refuse(RequestTimeout(f"Invalid request: {what}"))
+        elif isinstance(reading, Exchange):
+            self._refuse_rest(RequestTimeout(f"Invalid request body: {what}"))
+        else:
+            self.transport.close()
+
+    def _over(self, deadline: str) -> None:
+        self._gateway.metrics.deadline_over(deadline)

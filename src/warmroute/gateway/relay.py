@@ -34,14 +34,17 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.tokenizer is not None and exchange.kind != "other":
             refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
             prompt = await gateway.loop.create_task(refined)
+        gateway.requests += 1
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:
         if isinstance(error, Unavailable):
             gateway.failures.unserved(exchange.request_id, error)
         exchange.fail(error)
+        # The frames that it came through hold it, too: they would stay until the next garbage collection.
+        error.__traceback__ = None
     except asyncio.CancelledError:
-        # The client left, or the server stops and waits no longer. Nobody awaits this task for its result.
-        exchange.fail(ShuttingDown())
+        # The client left, time is over, or the server stops and waits no longer. Nobody awaits this for its result.
+        exchange.fail(exchange.expired or ShuttingDown())
     except PolicyError as error:
         # Every request meets it: where in the policy it is shows at the debug level.
         gateway.failures.unserved(exchange.request_id, error)

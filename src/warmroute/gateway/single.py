@@ -1,8 +1,8 @@
 """Serving an exchange by one worker, top-down: select, open, forward.
 
-Until a byte of a response has been seen, a worker that fails is replaced by one that has not been tried. After that
-nothing is sent twice. A request that was lost may be what has ended the worker, so one more gets it at most. Every
-attempt has a lease of its own, which is given back on every way out.
+Until the client has got a byte, a worker that fails is replaced by one that has not been tried, at once; `attempts.py`
+says when not. After that nothing is sent twice. Every attempt has a lease of its own, which is given back on every way
+out.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from warmroute.fleet.verdict import Verdict
+from warmroute.gateway.attempts import Attempts, Failure
 from warmroute.gateway.errors import (
     ConnectFailed,
     ConnectionLost,
-    GatewayError,
     NoWorkerAvailable,
     UnknownModel,
     UpstreamError,
 )
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.held import REPLACED_STATUSES
 from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
-from warmroute.scheduling.scheduler import NoWorker
+from warmroute.scheduling.scheduler import Full, NoWorker
 from warmroute.scheduling.worker import Pool, Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
-
-MAX_LOSSES = 2
-"""So many workers may lose a request; then the request is likely to be the cause."""
 
 
 def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
@@ -50,50 +49,68 @@ async def serve_from(
     exchange: Exchange,
     prompt: Prompt,
     gateway: Gateway,
-    tried: tuple[Worker, ...] = (),
-    failure: GatewayError | None = None,
-    losses: int = 0,
+    attempts: Attempts | None = None,
 ) -> None:
-    """Let one worker of the pool answer the exchange, none of those that were `tried`.
+    """Let one worker of the pool answer the exchange, none of those in `attempts`.
 
     The pool is asked for before each choice: while a worker was failing, others may have left or come back. When none
-    is left, or the request was lost MAX_LOSSES times (`losses` before), raises what the last one failed with, at first
-    `failure`, or NoWorkerAvailable.
+    is left, or none may be tried, the client gets the last answer of a worker, if there was one, else this raises what
+    the last one failed with, or NoWorkerAvailable.
     """
     while True:
         try:
-            lease = gateway.scheduler.select(prompt, pool(), excluding=tried)
-        except NoWorker:
-            raise failure or NoWorkerAvailable() from None
-        except UnknownModel as error:
-            raise failure or error from None
+            lease = gateway.scheduler.select(prompt, pool(), excluding=() if attempts is None else attempts.tried)
+        except Full:
+            await gateway.admission.for_worker(exchange, prompt, pool, () if attempts is None else attempts.tried)
+            continue
+        except (NoWorker, UnknownModel) as error:
+            if attempts is not None:
+                return attempts.give_up(exchange)
+            raise (NoWorkerAvailable() if isinstance(error, NoWorker) else error) from None
+        if attempts is not None and attempts.reason:
+            gateway.metrics.failed_over(attempts.reason)
+        worker = lease.worker
+        if worker.suspect:
+            gateway.fleet.attempt_started(worker, exchange.request_id)
         exchange.lease = lease
         outcome = Outcome.FAILED
+        failure: Failure | None
         try:
-            await _attempt(exchange, lease.worker, gateway)
+            await _attempt(exchange, worker, gateway)
+            failure = exchange.held
             # An error of the worker is passed on, but its cache has learned nothing from it.
-            if exchange.status < 400:
+            if failure is None and exchange.status < 400:
                 outcome = Outcome.SERVED
                 learn_from_usage(exchange, lease, gateway)
-            elif exchange.status >= 500:
-                gateway.failures.failed(exchange.request_id, lease.worker, f"it answered {exchange.status}")
-            return
-        except asyncio.CancelledError:
-            outcome = Outcome.ABORTED
-            raise
         except UpstreamError as error:
-            gateway.failures.failed(exchange.request_id, lease.worker, error)
-            if error.response_seen:
-                raise
-            if isinstance(error, ConnectFailed):
-                gateway.fleet.worker_refused(lease.worker)
-            losses += error.request_lost
-            if losses >= MAX_LOSSES:
-                raise
             failure = error
-            tried = (*tried, lease.worker)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                outcome = Outcome.ABORTED
+            if worker.suspect:
+                gateway.fleet.judge(worker, Verdict.NEUTRAL, exchange.request_id)
+            raise
         finally:
             lease.release(outcome)
+        if failure is None:
+            if worker.suspect or exchange.status >= 500:
+                _judge_answer(exchange, worker, gateway)
+            return
+        exchange.held = None
+        attempts = attempts or Attempts()
+        if not attempts.failed(lease, failure, exchange, gateway):
+            return attempts.give_up(exchange)
+
+
+def _judge_answer(exchange: Exchange, worker: Worker, gateway: Gateway) -> None:
+    """Tell the fleet of an answer that was passed on."""
+    status = exchange.status
+    if status >= 500:
+        gateway.failures.failed(exchange.request_id, worker, f"it answered {status}")
+    verdict = Verdict.OK if status < 400 else Verdict.NEUTRAL
+    if status in REPLACED_STATUSES and status >= 500:
+        verdict = Verdict.SERVER_ERROR  # too long to be held back
+    gateway.fleet.judge(worker, verdict, exchange.request_id)
 
 
 def check_model(model: str | None, pool: Pool, gateway: Gateway) -> None:

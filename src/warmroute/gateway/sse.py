@@ -5,10 +5,20 @@ Wire format: WHATWG HTML, "Server-sent events". An event ends with an empty line
 
 from __future__ import annotations
 
-TAIL_BYTES = 4
-"""How many of the last bytes of a stream tell whether its last event is finished."""
+import re
+
+TAIL_BYTES = 32
+"""How many of the last bytes of a stream tell whether its last event is finished, and whether it was the last."""
 
 _ENDS_OF_EVENT = (b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\r\n", b"\n\r", b"\r\n\r")
+
+
+_DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][\r\n]*$")
+
+
+def is_done(tail: bytes) -> bool:
+    """Whether a stream of the OpenAI API that ends in `tail` says that it is complete."""
+    return _DONE.search(tail[-TAIL_BYTES:]) is not None
 
 
 def is_mid_event(tail: bytes) -> bool:

@@ -19,7 +19,11 @@ class TokenizerState:
         if not self._failing:
             self._failing = True
             reason = str(error) or f"no answer within {self.deadline:g} s"
-            logger.warning("tokenizer failed, falling back to bytes until it works again: %s", reason)
+            logger.warning(
+                "tokenizer failed, falling back to bytes until it works again: %s; is it the right one, and "
+                "--tokenizer-timeout-secs long enough?",
+                reason,
+            )
 
     def worked(self) -> None:
         """The tokenizer gave tokens."""

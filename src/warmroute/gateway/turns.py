@@ -56,6 +56,7 @@ class TurnTaking(HttpToolsProtocol):
         self._last_request_seen = False  # whatever follows is not answered
         self._dropping_input = False
         self._last_activity = 0.0
+        self._began = 0.0  # when the first byte of the request came that is being read, or its turn
         self._heads = RequestHeads(keeps_credentials=gateway.keeps_credentials)
         self.write_paused = False  # the client reads more slowly than we write
         self._unread_since: float | None = None  # when that began
@@ -169,7 +170,7 @@ class TurnTaking(HttpToolsProtocol):
 
     def _next_turn(self) -> None:
         self._current = None
-        self._last_activity = self.loop.time()
+        self._last_activity = self._began = self.loop.time()
         if self._waiting:
             self._current, app = self._waiting.popleft()
             self._start(self._current, app)

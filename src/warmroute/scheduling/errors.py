@@ -31,6 +31,10 @@ class NoPair(SchedulingError):  # noqa: N818
         super().__init__(f"{text}: {why}" if why else text)
 
 
+class Full(SchedulingError):  # noqa: N818
+    """There are workers, but each has as many requests as it may, or others wait already. Nothing was counted."""
+
+
 class PolicyError(SchedulingError):
     """A policy raised, or returned something that is not among its candidates. Nothing was counted."""
 

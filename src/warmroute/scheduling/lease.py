@@ -121,4 +121,8 @@ class Lease:
         if self._index is not None:
             self._index.abandon(self.worker, self.prompt.fingerprint, self.serial)
         opened_at = f"; opened at\n{self.opened_at}" if self.opened_at else ""
-        _log.warning("a lease on %s was dropped without being released%s", self.worker.id, opened_at)
+        _log.warning(
+            "a lease on %s was dropped without being released; its load is right again, please report this%s",
+            self.worker.id,
+            opened_at,
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.errors import NoPair, NoWorker, PolicyError
+from warmroute.scheduling.errors import Full, NoPair, NoWorker, PolicyError
 from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.exact_matches import exact_matches
 from warmroute.scheduling.lease import Lease
@@ -16,7 +16,7 @@ from warmroute.scheduling.policy import Policy, bare, policy_label, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
-__all__ = ["NoPair", "NoWorker", "PolicyError", "Scheduler"]
+__all__ = ["Full", "NoPair", "NoWorker", "PolicyError", "Scheduler"]
 
 
 class Scheduler:
@@ -30,17 +30,25 @@ class Scheduler:
         *,
         rng: Random,
         clock: Callable[[], float],
-        exact: ExactIndex | None = None,
     ) -> None:
         self.index = index
-        self.exact = exact
+        self.exact: ExactIndex | None = None
+        """Whoever follows KV events sets it."""
         self.ledger = ledger
         # Without their names: the wrapper that carries one would be a call more for every decision.
-        self._policies = {role: bare(choose) for role, choose in policies.items()}
-        self._names = {role: policy_label(choose) for role, choose in policies.items()}
-        self._takes_turns = {role: takes_turns(choose) for role, choose in policies.items()}
+        self._policies: dict[Role, Policy] = {}
+        self._names: dict[Role, str] = {}
+        self._takes_turns: dict[Role, bool] = {}
+        self.use(policies)
         self._rng = rng
         self._clock = clock
+
+    def use(self, policies: Mapping[Role, Policy]) -> None:
+        """Let these policies decide from the next request on; those of other roles stay."""
+        for role, choose in policies.items():
+            self._policies[role] = bare(choose)
+            self._names[role] = policy_label(choose)
+            self._takes_turns[role] = takes_turns(choose)
 
     def policy_name(self, role: Role) -> str:
         """The name of the policy that decides for a role."""

@@ -14,6 +14,7 @@ from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.failures import failure_families
 from warmroute.telemetry.families import counter, histogram, worker_gauge
 from warmroute.telemetry.kv_counts import KvCounts
 from warmroute.telemetry.kv_families import kv_families
@@ -75,6 +76,7 @@ class RouterCollector(Collector):
         yield from worker_families(sources.ledger, workers, sources.worker_states())
         yield from self._index()
         yield from self._disaggregation(workers)
+        yield from failure_families(sources.metrics)
         yield from self._process()
         yield from self._breakers()
         if sources.kv_events is not None:
@@ -154,7 +156,7 @@ class RouterCollector(Collector):
     def _audit(self) -> bool:
         audit = self._sources.ledger.audit()
         if self._was_consistent and not audit.consistent:
-            logger.error("ledger is not consistent: %s", "; ".join(audit.problems))
+            logger.error("ledger is not consistent, restart the router and report this: %s", "; ".join(audit.problems))
         self._was_consistent = audit.consistent
         return audit.consistent
 

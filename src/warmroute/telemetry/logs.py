@@ -1,19 +1,23 @@
-"""Where log lines go and what they look like. Bodies and prompts are never logged, here or elsewhere."""
+"""Where log lines go, and from which level on. Bodies and prompts are never logged, here or elsewhere."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from datetime import datetime
-from logging.handlers import WatchedFileHandler
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TextIO
 
 from warmroute.config.tree import LogConfig
+from warmroute.telemetry.log_file import LogFile
+from warmroute.telemetry.log_flood import FloodGuard
+from warmroute.telemetry.log_format import JsonFormatter, LineFormatter
 
 LOG_FILE = Path("logs/router.log")
 
+_ROOT = "warmroute"
 # The root logger belongs to whoever embeds the router. uvicorn.error is where the HTTP server reports.
-_LOGGERS = ("warmroute", "uvicorn.error")
+_LOGGERS = (_ROOT, "uvicorn.error")
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -23,48 +27,56 @@ _LEVELS = {
 }
 
 
-class LineFormatter(logging.Formatter):
-    """`LEVEL time logger: message`, one line per record, a traceback below it where there is one."""
-
-    def __init__(self) -> None:
-        super().__init__("%(levelname)s %(asctime)s %(name)s: %(message)s")
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """Local time with its offset, in milliseconds."""
-        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Line breaks are escaped: a name that a client sent must not forge a log line."""
-        return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
-
-
 def configure_logging(log: LogConfig) -> None:
     """Send the router's log lines, and the HTTP server's, where `log` says. A second call replaces the first.
 
     Raises OSError when the log file cannot be opened.
     """
-    handler = _handler(log.output)
-    handler.setFormatter(LineFormatter())
+    handler = _handler(log)
+    handler.addFilter(FloodGuard())
+    levels = dict(_module_levels(log))
     for name in _LOGGERS:
         target = logging.getLogger(name)
         for old in target.handlers[:]:
-            if isinstance(old.formatter, LineFormatter):
+            if any(isinstance(filter_, FloodGuard) for filter_ in old.filters):
                 target.removeHandler(old)
                 old.close()
         target.addHandler(handler)
         target.setLevel(_level(name, log.level))
         target.propagate = False
+    _set_module_levels(levels)
+
+
+def _module_levels(log: LogConfig) -> Iterator[tuple[str, int]]:
+    for entry in log.levels:
+        module, _, level = entry.partition("=")
+        yield f"{_ROOT}.{module}", _LEVELS[level]
+
+
+def _set_module_levels(levels: Mapping[str, int]) -> None:
+    for name, known in list(logging.root.manager.loggerDict.items()):
+        # A level of an earlier call; the loggers of a library take theirs from the root of all.
+        if name.startswith(f"{_ROOT}.") and isinstance(known, logging.Logger):
+            known.setLevel(logging.NOTSET)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def _level(logger_name: str, level: str) -> int:
     """The HTTP server's own notes (it started, it waits) repeat ours: only its warnings count, unless debugging."""
     lowest = _LEVELS[level]
-    return lowest if logger_name == "warmroute" or lowest == logging.DEBUG else max(lowest, logging.WARNING)
+    return lowest if logger_name == _ROOT or lowest == logging.DEBUG else max(lowest, logging.WARNING)
 
 
-def _handler(output: str) -> logging.Handler:
-    if output == "file":
-        LOG_FILE.parent.mkdir(parents=True, exist_ok=True)
-        # Reopens the file when logrotate moved it away.
-        return WatchedFileHandler(LOG_FILE, encoding="utf-8", errors="backslashreplace")
-    return logging.StreamHandler(sys.stdout if output == "stdout" else sys.stderr)
+def _handler(log: LogConfig) -> logging.Handler:
+    handler: logging.Handler
+    if log.output == "file":
+        handler = LogFile(LOG_FILE, log.max_file_mb * 1024 * 1024, log.kept_files)
+        is_terminal = False
+    else:
+        stream: TextIO = sys.stdout if log.output == "stdout" else sys.stderr
+        handler = logging.StreamHandler(stream)
+        is_terminal = stream.isatty()
+    is_text = is_terminal if log.format == "auto" else log.format == "text"
+    handler.setFormatter(LineFormatter() if is_text else JsonFormatter())
+    return handler

@@ -18,6 +18,7 @@ INTER_TOKEN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1,
 DURATION_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
 # From a request for an idle connection to one that waited for tokens, a place or a second worker.
 ADDED_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+QUEUE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 LAG_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 OUTCOMES = ("served", "error", "refused", "failed", "broken", "aborted")
@@ -35,18 +36,26 @@ class Metrics:
         "_requests",
         "added",
         "answered",
+        "broken_streams",
+        "deadlines",
         "decode_alone",
         "duration",
+        "failed_attempts",
+        "failovers",
         "inter_token",
         "loop_lag",
         "matched_tokens",
         "prompt_tokens",
+        "queue_drops",
+        "queue_length",
+        "queue_wait",
         "received",
         "recomputed",
         "reported_believed_tokens",
         "reported_cached_tokens",
         "reported_error_tokens",
         "reported_prompt_tokens",
+        "retries_denied",
         "ttft",
     )
 
@@ -66,10 +75,26 @@ class Metrics:
         self.duration = Histogram(DURATION_BUCKETS)
         self.added = Histogram(ADDED_BUCKETS)
         self.loop_lag = Histogram(LAG_BUCKETS)
+        self.queue_length = 0
+        """Requests that wait for a place on a worker."""
+        self.queue_wait = Histogram(QUEUE_BUCKETS)
+        self.queue_drops: Counter[str] = Counter()
+        """By reason: requests that did not get a place."""
         self.recomputed: Counter[str] = Counter()
         """By prefill worker id: answers without a handle, after which the decode worker computed the prompt again."""
         self.decode_alone: Counter[str] = Counter()
         """By reason: requests that a decode worker served without a prefill worker."""
+
+        self.failed_attempts: Counter[str] = Counter()
+        """By reason: attempts at a request on one worker (or leg of a pair) that failed."""
+        self.failovers: Counter[str] = Counter()
+        """By the reason of the attempt before: attempts that followed a failed one."""
+        self.broken_streams: Counter[str] = Counter()
+        """By reason: event streams that broke after the client had a part of them."""
+        self.deadlines: Counter[str] = Counter()
+        """By deadline: how often one was over."""
+        self.retries_denied = 0
+        """Requests that the retry budget did not allow to be tried again."""
 
     def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
         """Count a request that is over. `worker` is the worker's id, or "" when none was chosen.
@@ -120,6 +145,22 @@ class Metrics:
     def pd_decode_alone(self, reason: str) -> None:
         """Count a request that goes to a decode worker alone."""
         self.decode_alone[reason] += 1
+
+    def attempt_failed(self, reason: str) -> None:
+        """Count an attempt that failed."""
+        self.failed_attempts[reason] += 1
+
+    def failed_over(self, reason: str) -> None:
+        """Count an attempt that follows one which failed for `reason`."""
+        self.failovers[reason] += 1
+
+    def stream_broken(self, reason: str) -> None:
+        """Count an event stream that broke in the middle."""
+        self.broken_streams[reason] += 1
+
+    def deadline_over(self, deadline: str) -> None:
+        """Count a deadline that was over."""
+        self.deadlines[deadline] += 1
 
     @property
     def requests(self) -> dict[RequestKey, int]:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from warmroute.scheduling.worker import Role, Worker
-from warmroute.telemetry.families import histogram
+from warmroute.telemetry.families import counter, histogram
 from warmroute.telemetry.metrics import Metrics
+
+_DROP_REASONS = ("full", "timeout", "client_left", "cancelled")
 
 
 def request_families(
@@ -18,6 +20,7 @@ def request_families(
     yield from _edge(metrics)
     yield _requests(metrics, workers, policy_name)
     yield from _times(metrics)
+    yield from _queue(metrics)
     yield from _tokens(metrics)
 
 
@@ -46,6 +49,21 @@ def _requests(metrics: Metrics, workers: Iterable[Worker], policy_name: Callable
     for (policy, role, worker_id, status, outcome), count in sorted(counts.items()):
         family.add_metric((policy, role, worker_id, str(status), outcome), count)
     return family
+
+
+def _queue(metrics: Metrics) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "warmroute_queue_length", "Requests that wait for a place on a worker.", metrics.queue_length
+    )
+    yield histogram(
+        "warmroute_queue_wait_seconds", "How long requests waited for a place that they got.", metrics.queue_wait
+    )
+    yield counter(
+        "warmroute_queue_dropped",
+        "Requests that got no place, by reason.",
+        "reason",
+        dict.fromkeys(_DROP_REASONS, 0) | metrics.queue_drops,
+    )
 
 
 def _times(metrics: Metrics) -> Iterator[Metric]:

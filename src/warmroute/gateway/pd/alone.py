@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
+from warmroute.gateway.attempts import Attempts
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.tried import Tried
 from warmroute.gateway.single import serve_from
@@ -46,12 +48,18 @@ async def try_cached(pair: PairLease, exchange: Exchange, prompt: Prompt, gatewa
     pair.release(Outcome.ABORTED)
     gateway.metrics.pd_decode_alone(CACHED)
     pool = Pool("decode", (worker.candidate,))
-    try:
-        await serve_from(lambda: pool, exchange, prompt, gateway)
-    except UpstreamError as error:
-        if exchange.started:
-            raise
-        raise LegFailed("decode", worker, error) from error
+    await serve_from(lambda: pool, exchange, prompt, gateway, _OnlyAttempt())
+
+
+class _OnlyAttempt(Attempts):
+    """One after which a pair may serve."""
+
+    def give_up(self, exchange: Exchange) -> None:
+        """The client gets nothing of it."""
+        cause = self.answer or self.error
+        if exchange.started or exchange.client_gone or not isinstance(cause, UpstreamError | HeldAnswer):
+            return super().give_up(exchange)
+        raise LegFailed("decode", self.tried[-1], cause, is_told=True)
 
 
 async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried, gateway: Gateway) -> bool:
@@ -63,5 +71,5 @@ async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried
     if all(row.worker in tried.decode for row in pool().candidates):
         return False
     gateway.metrics.pd_decode_alone(NO_PREFILL)
-    await serve_from(pool, exchange, prompt, gateway, tried.decode, tried.error, tried.losses)
+    await serve_from(pool, exchange, prompt, gateway, Attempts(tried.decode, tried.error, tried.count, tried.reason))
     return True

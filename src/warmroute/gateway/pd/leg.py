@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from warmroute.engines.dialect import MAX_HELD_BYTES
 from warmroute.gateway.errors import ConnectFailed, ConnectionLost, UpstreamError
 from warmroute.gateway.headers import ResponseHead
-from warmroute.gateway.pd.failure import HeldAnswer
+from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.verdict import Side, Verdict, judge
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.scheduling.lease import Lease
@@ -28,6 +28,7 @@ class Leg:
         self.lease = lease
         self.status = 0
         self.is_lost = False
+        self.is_holding = False
         self._run: PairRun | None = run
         self._exchange = run.exchange
         self._connections = run.gateway.upstream.of(lease.worker)
@@ -158,6 +159,7 @@ class Leg:
     def _hold(self, body: bytes, complete: bool) -> None:
         """Keep an answer back until it is whole. One that is too long to be kept is the client's."""
         self._held += body
+        self.is_holding = not complete
         if complete:
             self._held_back()
         elif len(self._held) > MAX_HELD_BYTES:

@@ -10,8 +10,9 @@ from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTur
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.decode_leg import DecodeLeg
-from warmroute.gateway.pd.failure import HeldAnswer, LegFailed
+from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.prefill_leg import PrefillLeg
 from warmroute.gateway.pd.verdict import status_of

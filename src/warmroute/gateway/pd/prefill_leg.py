@@ -97,6 +97,8 @@ class PrefillLeg(Leg):
 
     def _too_late(self, what: str, status: int) -> None:
         logger.warning(
-            "prefill worker %s, while the decode worker was answering already: %s", self.lease.worker.id, what
+            "prefill worker %s, while the decode worker was answering already: %s; look into the log of that engine",
+            self.lease.worker.id,
+            what,
         )
         self.end(Outcome.FAILED, status)

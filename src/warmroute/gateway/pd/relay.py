@@ -11,18 +11,20 @@ import logging
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
-from warmroute.gateway.errors import ConnectFailed, NoPairAvailable, UpstreamError
+from warmroute.fleet.verdict import Verdict
+from warmroute.gateway.attempts import may_try_again, tell_failure
+from warmroute.gateway.errors import NoPairAvailable, UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.pair_run import PairRun
 from warmroute.gateway.pd.tried import Tried
 from warmroute.gateway.pd.verdict import side_at_fault
-from warmroute.gateway.single import MAX_LOSSES, check_model, serve_from
+from warmroute.gateway.single import check_model, serve_from
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.scheduler import NoPair
+from warmroute.scheduling.scheduler import Full, NoPair
 from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
@@ -51,8 +53,16 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             pair = gateway.scheduler.select_pair(
                 prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
             )
+        except Full:
+            await gateway.admission.for_pair(
+                exchange, prompt, lambda: gateway.fleet.pairs(prompt.model), tuple(tried.prefill), tuple(tried.decode)
+            )
+            continue
         except NoPair:
             return await _without_pair(exchange, prompt, pairs, tried, gateway)
+        if tried.reason:
+            gateway.metrics.failed_over(tried.reason)
+            tried.reason = ""
         try:
             if serves_cached(pair, gateway):
                 return await try_cached(pair, exchange, prompt, gateway)
@@ -61,8 +71,8 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
         except LegFailed as failure:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
-            await _learn(failure, pair.prefill.worker, tried, gateway)
-            if tried.losses >= MAX_LOSSES:
+            await _learn(failure, pair, exchange, tried, gateway)
+            if not failure.is_told and not may_try_again(failure.cause, tried.count, exchange, gateway):
                 return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
             continue
@@ -78,26 +88,43 @@ def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
 async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_be_given_back: bool) -> bool:
     """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
+    workers = (pair.prefill.worker, pair.decode.worker)
+    for worker in workers:
+        if worker.suspect:
+            gateway.fleet.attempt_started(worker, exchange.request_id)
     run = PairRun(exchange, pair, gateway)
     outcome = Outcome.FAILED
     try:
-        dialect, prefill, decode = gateway.fleet.handshake(pair.prefill.worker, pair.decode.worker)
+        dialect, prefill, decode = gateway.fleet.handshake(*workers)
         run.take(dialect.begin(exchange.request, prefill, decode, gateway.rng), may_be_given_back=may_be_given_back)
         await run.answer()
         if not run.is_given_back and exchange.status < 400:
             outcome = Outcome.SERVED
+        _judge_others(workers, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
         return run.is_given_back
-    except asyncio.CancelledError:
-        outcome = Outcome.ABORTED
-        raise
     except LegFailed as failure:
-        gateway.failures.failed(exchange.request_id, failure.worker, failure.reason)
+        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway, but=failure.worker)
         raise
     except UpstreamError as error:
-        gateway.failures.failed(exchange.request_id, pair.decode.worker, error)
+        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway, but=pair.decode.worker)
+        tell_failure(pair.decode.worker, error, exchange, gateway)
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            outcome = Outcome.ABORTED
+        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway)
         raise
     finally:
         run.close(outcome)
+
+
+def _judge_others(
+    workers: tuple[Worker, ...], verdict: Verdict, exchange: Exchange, gateway: Gateway, but: Worker | None = None
+) -> None:
+    """Tell the fleet of the workers that it waits to hear of."""
+    for worker in workers:
+        if worker.suspect and worker is not but:
+            gateway.fleet.judge(worker, verdict, exchange.request_id)
 
 
 def _may_give_back(pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:
@@ -115,17 +142,24 @@ def _may_give_back(pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gate
     )
 
 
-async def _learn(failure: LegFailed, prefill: Worker, tried: Tried, gateway: Gateway) -> None:
-    """Find out which side to replace."""
-    if isinstance(failure.cause, ConnectFailed):
-        gateway.fleet.worker_refused(failure.worker)
+async def _learn(failure: LegFailed, pair: PairLease, exchange: Exchange, tried: Tried, gateway: Gateway) -> None:
+    """Find out which side to replace, and tell who has to know."""
+    prefill = pair.prefill.worker
     blames_prefill = side_at_fault(failure.side, failure.event, prefill_reachable=False) != failure.side
     is_well = not blames_prefill or await _is_well(prefill, gateway)
-    if not is_well:
-        gateway.fleet.worker_refused(prefill)
     side = side_at_fault(failure.side, failure.event, prefill_reachable=is_well)
     tried.add(side, failure.worker if side == failure.side else prefill)
     tried.note(failure.cause, prefill_reachable=is_well)
+    if failure.is_told:
+        return
+    if is_well:
+        tried.reason = tell_failure(failure.worker, failure.cause, exchange, gateway)
+        return
+    tried.reason = "lost"
+    gateway.metrics.attempt_failed(tried.reason)
+    gateway.failures.failed(exchange.request_id, failure.worker, failure.reason)
+    gateway.fleet.worker_refused(prefill)
+    _judge_others((failure.worker,), Verdict.NEUTRAL, exchange, gateway)
 
 
 async def _is_well(worker: Worker, gateway: Gateway) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warmroute.gateway.attempts import counts
 from warmroute.gateway.errors import UpstreamError
-from warmroute.gateway.pd.failure import HeldAnswer
+from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.verdict import Side
 from warmroute.scheduling.worker import Worker
 
@@ -15,7 +16,7 @@ class Tried:
     """The workers that are not to be asked again, and how the last ones failed.
 
     `is_answered`: a worker has judged the request while its partner was reachable. `give_backs` counts how often
-    engines have given the request back, `losses` how many workers, of either side, have gone with it.
+    engines have given the request back, `count` the attempts that failed, `reason` is why the last one did.
     """
 
     prefill: tuple[Worker, ...] = ()
@@ -24,7 +25,8 @@ class Tried:
     error: UpstreamError | None = None
     is_answered: bool = False
     give_backs: int = 0
-    losses: int = 0
+    count: int = 0
+    reason: str = ""
 
     def add(self, side: Side, worker: Worker) -> None:
         """Ask this worker no more."""
@@ -35,12 +37,12 @@ class Tried:
 
     def note(self, cause: UpstreamError | HeldAnswer, *, prefill_reachable: bool) -> None:
         """Remember what a leg failed with."""
+        self.count += counts(cause)
         if isinstance(cause, HeldAnswer):
             self.answer = cause
             self.is_answered = self.is_answered or prefill_reachable
         else:
             self.error = cause
-            self.losses += cause.request_lost
 
     def gave_back(self, decode: Worker, *, avoid: bool) -> None:
         """The engines gave the request back; with `avoid` this decode worker is not asked again."""

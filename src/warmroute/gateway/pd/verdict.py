@@ -9,14 +9,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal
 
-from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, UpstreamError
+from warmroute.gateway.errors import ConnectFailed, UpstreamError
+from warmroute.gateway.held import REPLACED_STATUSES
 
 Side = Literal["prefill", "decode"]
 Event = int | Literal["refused", "timeout", "closed"]
 """What a leg did: it answered with a status, or why it gave no complete answer."""
-
-REPLACED_STATUSES = frozenset({429, 500, 502, 503, 504})
-"""Of an overload or a fault of the worker: another one may serve the request."""
 
 
 class Verdict(Enum):
@@ -54,7 +52,7 @@ def side_at_fault(side: Side, event: Event, *, prefill_reachable: bool) -> Side:
 
 def event_of(error: UpstreamError) -> Event:
     """What a leg did that ended with this error."""
-    if isinstance(error, ConnectTimedOut):
+    if error.timed_out:
         return "timeout"
     return "refused" if isinstance(error, ConnectFailed) else "closed"
 

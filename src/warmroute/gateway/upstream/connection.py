@@ -14,8 +14,9 @@ from typing import Protocol, cast
 
 import httptools
 
-from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError
+from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
 from warmroute.gateway.headers import Framing, Header, ResponseHead, interim_fault, read_response_head
+from warmroute.gateway.upstream.patience import ANSWERING, FRESH, SOME_BYTES, WAITING, Patience
 
 MAX_HEAD_BYTES = 256 * 1024
 """How much may come before a response's header section has ended; vLLM and SGLang send a few hundred bytes."""
@@ -25,7 +26,9 @@ _JOINED_BYTES = 64 * 1024
 
 
 class Sink(Protocol):
-    """Where a response goes to."""
+    """Where a response goes to. `is_holding`: an error is kept back from a client, who waits for something better."""
+
+    is_holding: bool
 
     def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
         """What one read brought. After `complete` the connection is no longer the sink's."""
@@ -73,7 +76,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._complete = False
         self._surplus = False
         self._wanted_pieces = 0
-        self._seen = False
+        self._seen = WAITING
+        self._since = 0.0
         self._fault = ""
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
@@ -114,6 +118,32 @@ class UpstreamConnection(asyncio.Protocol):
         """Read on; idempotent."""
         self._transport.resume_reading()
 
+    # Deadlines. Nothing is done for them per request or per chunk but to write `_seen`: a sweep looks at it.
+
+    def check(self, now: float, patience: Patience) -> UpstreamError | None:
+        """End a response that has been waited for too long; what it was ended with, if it was. `now` in seconds."""
+        sink, seen = self._sink, self._seen
+        if sink is None:
+            return None
+        if seen == FRESH or not self._since or not self._transport.is_reading():
+            # Only now is it known when it was quiet. While the client does not read, the worker waits.
+            self._since = now
+            if seen == FRESH:
+                self._seen = ANSWERING
+            return None
+        error = patience.over(now - self._since, seen, is_holding=sink.is_holding, worker_url=self.worker_url)
+        if error is not None:
+            self._fail(error)
+        return error
+
+    def give_up_unanswered(self) -> bool:
+        """End the response if no byte of its body has come: the worker is frozen. Returns whether it was."""
+        if self._sink is None or self._seen > SOME_BYTES:
+            return False
+        message = "it takes requests and answers none"
+        self._fail(WorkerFrozen(message, self.worker_url, response_seen=self._seen > WAITING))
+        return True
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -126,7 +156,8 @@ class UpstreamConnection(asyncio.Protocol):
         if sink is None or self._parser is None:
             self._transport.abort()
             return
-        self._seen = True
+        if not self._seen:
+            self._seen = SOME_BYTES
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -138,6 +169,7 @@ class UpstreamConnection(asyncio.Protocol):
         if pieces:
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
+            self._seen = FRESH
         head = self._head
         if self._complete:
             self._end_exchange()
@@ -162,7 +194,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._headers.clear()
             self._reason = b""
             self._head = None
-            self._head_read = self._complete = self._seen = False
+            self._head_read = self._complete = False
+            self._seen = WAITING
+            self._since = 0.0
             self._head_bytes = 0
             self._owner.connection_free(self)
         else:
@@ -193,7 +227,9 @@ class UpstreamConnection(asyncio.Protocol):
             return
         reason = "connection closed" if exc is None else f"connection lost: {exc}"
         self._fail(
-            ConnectionLost(f"{reason} before the response was complete", self.worker_url, response_seen=self._seen)
+            ConnectionLost(
+                f"{reason} before the response was complete", self.worker_url, response_seen=self._seen > WAITING
+            )
         )
 
     def _fail(self, error: UpstreamError) -> None:
@@ -238,6 +274,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._fault = str(error)
             raise
         self._until_close = self._head.framing is Framing.UNTIL_CLOSE
+        if status >= 400:
+            self._seen = FRESH  # an engine thinks before it answers, not in the middle of an error
 
     def on_message_complete(self) -> None:
         """A response has ended; an interim one makes room for the one it announces."""

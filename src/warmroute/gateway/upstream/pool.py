@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 
 from warmroute.access.worker_keys import WorkerKeys
-from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, OutOfResources
+from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
+from warmroute.gateway.upstream.patience import Patience
 from warmroute.scheduling.worker import Worker
 from warmroute.tls import ClientTls
 
-CONNECT_TIMEOUT_SECONDS = 2.0
 MAX_IDLE_PER_WORKER = 256
 _SHORTEST_SWEEP_SECONDS = 0.1
+
+_ENDLESS = Patience(0, 0)
 
 # The router's own limits (descriptors, memory, ports), not the worker's.
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
@@ -41,7 +44,7 @@ class WorkerConnections:
         if worker.role == "decode":
             self.alone_lines += b"X-Router-Decode-URL: %b\r\n" % worker.url.encode("ascii")
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
-        self.open = 0
+        self.open: set[UpstreamConnection] = set()
         self._connecting = 0
 
     @property
@@ -77,24 +80,25 @@ class WorkerConnections:
                 connection.abort()
 
     async def _open(self, connection: UpstreamConnection) -> None:
-        address, url = self.address, self.worker.url
+        address, url, seconds = self.address, self.worker.url, self._pool.connect_timeout
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            async with asyncio.timeout(seconds):
                 tls = self._pool.tls.context if address.secure else None
                 transport, _ = await self._pool.loop.create_connection(
                     lambda: connection, address.host, address.port, ssl=tls
                 )
             keep_alive(transport)
         except TimeoutError as error:
-            raise ConnectTimedOut(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s", url) from error
+            self._pool.on_deadline("connect")
+            raise ConnectTimedOut(f"no connection within {seconds:g} s", url) from error
         except (OSError, UnicodeError) as error:
             if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
                 raise OutOfResources(str(error)) from error
             raise ConnectFailed(str(error), url) from error
 
     def connection_opened(self, connection: UpstreamConnection) -> None:
-        """Count a connection, until it ends."""
-        self.open += 1
+        """Keep an eye on a connection, until it ends."""
+        self.open.add(connection)
 
     def connection_free(self, connection: UpstreamConnection) -> None:
         """Keep a connection for the next exchange."""
@@ -107,13 +111,16 @@ class WorkerConnections:
 
     def connection_ended(self, connection: UpstreamConnection) -> None:
         """Forget a connection that has ended."""
-        self.open -= 1
+        self.open.discard(connection)
         self.idle.remove(connection)
         self._pool.watch()
 
 
 class UpstreamPool:
-    """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out."""
+    """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out.
+
+    `on_deadline` hears the name of each deadline that was over. All times are in seconds.
+    """
 
     def __init__(
         self,
@@ -123,11 +130,17 @@ class UpstreamPool:
         own_cors: bool = False,
         keys: WorkerKeys | None = None,
         tls: ClientTls | None = None,
+        connect_timeout: float = 2.0,
+        patience: Patience = _ENDLESS,
+        on_deadline: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.idle_timeout = idle_timeout
         self.keys = keys or WorkerKeys()
         self.tls = tls or ClientTls()
+        self.connect_timeout = connect_timeout
+        self.on_deadline = on_deadline
         self.own_cors = own_cors
+        self._patience = patience
         self.now = loop.time
         self.loop = loop
         self._workers: dict[Worker, WorkerConnections] = {}
@@ -137,7 +150,7 @@ class UpstreamPool:
     @property
     def open_connections(self) -> int:
         """How many connections are open, idle ones included."""
-        return sum(connections.open for connections in self._workers.values())
+        return sum(len(connections.open) for connections in self._workers.values())
 
     def of(self, worker: Worker) -> WorkerConnections:
         """The connections to one worker."""
@@ -145,6 +158,22 @@ class UpstreamPool:
         if connections is None:
             connections = self._workers[worker] = WorkerConnections(worker, self)
         return connections
+
+    def check(self, now: float) -> None:
+        """End every response that has been waited for too long."""
+        patience = self._patience
+        for connections in tuple(self._workers.values()):
+            for connection in tuple(connections.open):
+                error = connection.check(now, patience)
+                if error is not None:
+                    self.on_deadline("first_byte" if isinstance(error, FirstByteTimedOut) else "stream_idle")
+
+    def give_up_unanswered(self, worker: Worker) -> int:
+        """End all that a worker was sent and has not begun to answer; how many that was."""
+        connections = self._workers.get(worker)
+        if connections is None:
+            return 0
+        return sum([connection.give_up_unanswered() for connection in tuple(connections.open)])
 
     def watch(self) -> None:
         """Make sure that idle connections, and records that are no longer used, are looked at in time."""
@@ -157,6 +186,7 @@ class UpstreamPool:
         for worker, connections in list(self._workers.items()):
             for connection in connections.idle.expire(now):
                 connection.abort()
+                self.on_deadline("upstream_idle")
             if connections.idle.oldest is not None:
                 oldest.append(connections.idle.oldest)
             elif connections.unused:
