@@ -84,5 +84,5 @@ def make_router(engines: list[str], index_bytes: int, directory: Path) -> tuple[
     """A router for these workers, and its port; not started."""
     port = free_port()
     flags = [f"--worker=http://{engine}" for engine in engines]
-    flags += [f"--index-max-bytes={index_bytes}", "--health-check-interval-secs=1", "--health-check-timeout-secs=1"]
+    flags += [f"--index-max-bytes={index_bytes}", "--health-check-interval-secs=1"]
     return Process(directory / "router.log", "serve", "--host=127.0.0.1", f"--port={port}", *flags), port

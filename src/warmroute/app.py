@@ -35,6 +35,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
+from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
@@ -60,7 +61,7 @@ class Router:
 
     def __init__(self, config: Config, *, seed: int | None = None) -> None:
         """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
-        file, TlsError for certificates.
+        file, TlsError for certificates, AccessLogError.
         """
         options = config.scheduler
         self.config = config
@@ -89,6 +90,12 @@ class Router:
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
         self._exact = None if exact is None else ExactMode(config, exact, self.fleet, self._local_tokenizer, self._rng)
         self._is_draining = False
+        log = config.log
+        self._access_log = (
+            AccessLog(LogFile(log.access_log), self.metrics, prefixes=log.access_log_prefixes, block_tokens=block)
+            if log.access_log
+            else None
+        )
         self._chores: list[asyncio.Task[None]] = []
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -132,6 +139,7 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            access_log=self._access_log,
         )
         parts = self._control_parts()
         self._server = HttpServer(self._uvicorn_config(parts), self.config.server.drain_timeout)
@@ -162,6 +170,8 @@ class Router:
             self._stop_listening()
             await self._serving
             await self.gateway.close()
+            if self._access_log is not None:
+                await self._access_log.close()
         if self._exact is not None:
             await self._exact.subscriptions.stop()
         await self.fleet.stop()

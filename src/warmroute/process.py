@@ -17,6 +17,7 @@ from warmroute.fleet.errors import FleetError
 from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.reloading import Reloader
 from warmroute.scheduling.errors import SchedulingError
+from warmroute.telemetry.access_log import AccessLogError
 from warmroute.tls import TlsError
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ async def _serve(config: Config, load: Callable[[], Config] | None, config_path:
     try:
         router = Router(config)
         await router.start()
-    except (OSError, FleetError, SchedulingError, TokenizerError, TlsError) as error:
+    except (OSError, FleetError, SchedulingError, TokenizerError, TlsError, AccessLogError) as error:
         sys.stderr.write(f"warmroute serve: {_reason(error, config)}\n")
         return _CANNOT_START
     _stop_on_signals(router)

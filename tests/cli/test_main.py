@@ -45,7 +45,7 @@ def test_an_unknown_command_names_the_nearest(capsys: Captured) -> None:
 def test_an_unknown_command_unlike_any_other_is_told_all(capsys: Captured) -> None:
     assert main(["nosuch"]) == 2
     assert capsys.readouterr().err == (
-        "warmroute: unknown command nosuch (known: serve, check, engine, demo, bench, replay)\n"
+        "warmroute: unknown command nosuch (known: serve, status, top, check, engine, demo, bench, replay)\n"
     )
 
 

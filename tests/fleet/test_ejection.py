@@ -38,6 +38,25 @@ def test_refused_connections_and_failed_probes_know_no_half():
     roster.refuse(members[0], Verdict.REFUSED, b"1")
     roster.refuse(members[1], Verdict.CONNECT_TIMEOUT, b"1")
     roster.record_probe(members[2], False, "no answer within 5 s", timed_out=True)
+    assert routable(roster) == ["w2:1"]
+    roster.record_probe(members[2], False, "no answer within 5 s", timed_out=True)
+    assert routable(roster) == []
+
+
+def test_one_probe_without_an_answer_takes_a_worker_out_unless_nobody_else_is_left():
+    _, roster, members = broken_fleet(2, [])
+    roster.record_probe(members[0], False, "no answer within 5 s", timed_out=True)
+    assert routable(roster) == ["w1:1"]
+    roster.record_probe(members[1], False, "HTTP 503")
+    assert routable(roster) == ["w0:1"]
+    roster.hold(members[0], True)
+    assert routable(roster) == []
+    roster.hold(members[0], False)
+    roster.refuse(members[0], Verdict.REFUSED, b"1")
+    assert routable(roster) == []
+    roster.record_probe(members[0], True)
+    roster.record_probe(members[0], False, "no answer within 5 s", timed_out=True)
+    roster.record_probe(members[0], False, "HTTP 503")
     assert routable(roster) == []
 
 

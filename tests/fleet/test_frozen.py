@@ -9,13 +9,15 @@ from warmroute.fleet.verdict import Verdict
 
 
 async def test_one_probe_without_an_answer_makes_a_worker_unroutable_whatever_the_threshold(make_engine, make_fleet):
-    engine = await make_engine()
-    fleet = await make_fleet(engine.url, tick=0.1, timeout=0.2, health_failure_threshold=9, health_success_threshold=2)
-    await until(fleet.can_serve)
+    engine, other = await make_engine(), await make_engine()
+    fleet = await make_fleet(
+        engine.url, other.url, tick=0.1, timeout=0.2, health_failure_threshold=9, health_success_threshold=2
+    )
+    await until(lambda: len(fleet.pool("mixed", None).candidates) == 2)
     engine.gate.clear()
-    await until(lambda: not fleet.can_serve())
+    await until(lambda: [row.worker.id for row in fleet.pool("mixed", None).candidates] == [other.id])
     engine.gate.set()
-    await until(fleet.can_serve)
+    await until(lambda: len(fleet.pool("mixed", None).candidates) == 2)
 
 
 async def test_two_in_a_row_are_told_once_and_the_second_comes_at_once(make_engine, make_fleet):

@@ -50,6 +50,25 @@ def test_time_outs_in_a_row_end_with_any_answer():
     assert counts == [1, 2, 0, 1, 2, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("results", "doubted"),
+    [
+        ("~", True),
+        ("~~", False),
+        ("~+", False),
+        ("~-", False),
+        ("~!", False),
+        ("-~", False),
+        ("!~", False),
+        ("-+~", True),
+    ],
+)
+def test_it_is_doubted_from_the_first_time_out_until_anything_else_is_known(results, doubted):
+    health = Health(1, 1, State.HEALTHY)
+    feed(health, results)
+    assert health.is_doubted is doubted
+
+
 def test_the_reason_is_that_of_the_last_failure_and_goes_with_it():
     health = Health(1, 1, State.HEALTHY)
     health.record(False, "HTTP 503")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What `warmroute --help` says of each, without loading any of them.
 COMMANDS = {
     "serve": "run the router",
+    "status": "tell whether a running router can serve, for people and scripts",
+    "top": "watch a running router in the terminal",
     "check": "print the effective configuration, or everything that is wrong with it",
     "engine": "run a simulated engine",
     "demo": "compare round_robin with cache_aware on simulated engines",

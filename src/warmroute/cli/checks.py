@@ -20,6 +20,7 @@ from warmroute.prompts.chat_template import ChatTemplate
 from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.scheduling.errors import SchedulingError
 from warmroute.scheduling.registry import create_policy, policy_names, policy_options
+from warmroute.telemetry.access_log import STDOUT
 from warmroute.tls import ClientTls, ServerTls, TlsError
 
 
@@ -121,6 +122,17 @@ def _tried(use: Callable[[], object], setting: Setting) -> list[str]:
         use()
     except TlsError as error:
         return [f"{setting.label}: {error}"]
+    return []
+
+
+def access_log(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps the access log from being written."""
+    path = config.log.access_log
+    if not path:
+        prefixes = settings.get("log.access-log-prefixes")
+        return [f"{prefixes.label} needs access-log"] if prefixes is not None and config.log.access_log_prefixes else []
+    if path != STDOUT and not Path(path).parent.is_dir():
+        return [f"{settings['log.access-log'].label}: there is no directory {Path(path).parent}"]
     return []
 
 

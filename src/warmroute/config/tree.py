@@ -153,6 +153,13 @@ class LogConfig(_Section):
     output: Annotated[Literal["", "stdout", "stderr", "file"], BeforeValidator(lower_case), FlagName("log-output")] = (
         Field(default="", description="Where log lines go: stdout, stderr (the default) or file (logs/router.log).")
     )
+    access_log: str = Field(
+        default="", description="File that gets one JSON line for each inference request, or stdout (off unless set)."
+    )
+    access_log_prefixes: bool = Field(
+        default=False,
+        description="Such a line also tells which prompts began alike, by keyed hashes: for warmroute replay.",
+    )
     format: Annotated[Literal["auto", "text", "json"], BeforeValidator(lower_case), FlagName("log-format")] = Field(
         default="auto", description="Form of a line; auto: text on a terminal, else JSON."
     )

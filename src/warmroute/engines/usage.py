@@ -16,6 +16,7 @@ CACHED_TOKENS = b'"cached_tokens"'
 
 _LONGEST_NUMBER = 9
 _PROMPT = re.compile(rb'"(?:prompt|input)_tokens"\s*:\s*(\d{1,%d})\b' % _LONGEST_NUMBER)
+_OUTPUT = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,%d})\b' % _LONGEST_NUMBER)
 _CACHED = re.compile(CACHED_TOKENS + rb"\s*:\s*(\d{1,%d})\b" % _LONGEST_NUMBER)
 
 
@@ -36,3 +37,10 @@ def read_usage(tail: bytes) -> Usage | None:
         return None
     usage = Usage(int(prompt[1]), int(cached[1]))
     return usage if 0 < usage.prompt_tokens >= usage.cached_tokens else None
+
+
+def read_output_tokens(tail: bytes) -> int | None:
+    """The tokens of the answer, by the last usage in its end; None if there is none."""
+    start = tail.rfind(b'"usage"')
+    written = None if start < 0 else _OUTPUT.search(tail, start)
+    return None if written is None else int(written[1])

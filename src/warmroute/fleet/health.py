@@ -9,7 +9,8 @@ class Health:
     """Counts results in a row. `reason` says why the worker is not healthy.
 
     `refusals` counts hints of the data plane, so that a probe that began before a hint can be told from one after it.
-    `timeouts` counts probes in a row that were not answered in time.
+    `timeouts` counts probes in a row that were not answered in time. `is_doubted` is true of a worker that was healthy
+    up to the first of them, as long as nothing else is known: better than nobody.
     """
 
     __slots__ = (
@@ -18,6 +19,7 @@ class Health:
         "_needed",
         "_passed",
         "_success_threshold",
+        "is_doubted",
         "reason",
         "refusals",
         "state",
@@ -34,6 +36,7 @@ class Health:
         self.reason = ""
         self.refusals = 0
         self.timeouts = 0
+        self.is_doubted = False
 
     @property
     def is_healthy(self) -> bool:
@@ -48,6 +51,7 @@ class Health:
     def record(self, passed: bool, reason: str = "") -> bool:
         """Count one probe that was answered. Returns whether the state changed."""
         self.timeouts = 0
+        self.is_doubted = False
         if passed:
             self._failed = 0
             self._passed += 1
@@ -68,6 +72,7 @@ class Health:
         """
         self.timeouts += 1
         self._passed = 0
+        self.is_doubted = self.is_healthy
         if self.is_healthy:
             self._needed = 1
         return self._advance(Event.TIMED_OUT, reason)
@@ -78,6 +83,7 @@ class Health:
         One passed probe disproves it, unless the worker was not healthy anyway.
         """
         self.refusals += 1
+        self.is_doubted = False
         self._passed = 0
         if self.is_healthy:
             self._needed = 1

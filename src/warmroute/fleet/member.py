@@ -117,7 +117,12 @@ class Member:
     @property
     def routable(self) -> bool:
         """Whether the worker may get a new request."""
-        return self.health.is_healthy and self.is_understood and not (self.paused or self.drained or self.leaving)
+        return self.health.is_healthy and self.is_allowed
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether nothing but its health stands against new requests."""
+        return self.is_understood and not (self.paused or self.drained or self.leaving)
 
     @property
     def is_understood(self) -> bool:

@@ -89,7 +89,11 @@ class Pools:
 
 
 def _pool(role: Role, members: Iterable[Member]) -> Pool:
+    members = list(members)
     routable = [member for member in members if member.routable]
+    if not routable:
+        # One probe without an answer may be a busy moment; a second one in a row ends the doubt.
+        routable = [member for member in members if member.health.is_doubted and member.is_allowed]
     out = ejected(routable)
     candidates: list[Candidate] = [member.worker.candidate for member in routable if member not in out]
     return Pool(role, candidates)

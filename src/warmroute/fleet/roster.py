@@ -119,7 +119,7 @@ class Roster:
 
     def record_probe(self, member: Member, passed: bool, reason: str = "", *, timed_out: bool = False) -> None:
         """Count one tick."""
-        health = member.health
+        health, was_doubted = member.health, member.health.is_doubted
         if passed:
             member.last_passed = self._clock()
         if health.time_out(reason) if timed_out else health.record(passed, reason):
@@ -127,6 +127,8 @@ class Roster:
                 self._changed(member, "is healthy")
             else:
                 self._changed(member, f"is unhealthy: {reason}{_WHAT_TO_DO}", logging.WARNING)
+        elif was_doubted:
+            self.pools.invalidate()
         elif not passed and health.state is State.STARTING and not member.was_missed:
             member.was_missed = True
             logger.warning(
@@ -139,6 +141,8 @@ class Roster:
 
     def refuse(self, member: Member, verdict: Verdict, request_id: bytes) -> None:
         """The data plane found nobody there."""
+        if member.health.is_doubted:
+            self.pools.invalidate()
         is_news = member.health.refuse(f"it {verdict.value}")
         if is_news:
             self._changed(member, f"is unhealthy: {member.health.reason}{_WHAT_TO_DO}", logging.WARNING)

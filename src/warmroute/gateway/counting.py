@@ -1,10 +1,11 @@
-"""What the metrics are told of a request that is over: once, and all of it here."""
+"""What the metrics and the access log are told of a request that is over: once, and all of it here."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
+from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
@@ -26,6 +27,8 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         policy, worker = gateway.scheduler.policy_name(gateway.role), ""
     else:
         policy, worker = lease.policy, lease.worker.id
+    if gateway.access_log is not None:
+        log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
     metrics = gateway.metrics
     metrics.answered += 1
     metrics.request_done(policy, gateway.role, worker, status, outcome)

@@ -34,6 +34,7 @@ from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
+from warmroute.telemetry.access_log import AccessLog
 from warmroute.telemetry.metrics import Metrics
 from warmroute.tls import ClientTls
 
@@ -90,6 +91,7 @@ class Gateway:
         tokenizer: Refiner | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.scheduler = scheduler
@@ -97,6 +99,7 @@ class Gateway:
         self.metrics = metrics
         self.ladder = ladder
         self.tokenizer = tokenizer
+        self.access_log = access_log
         self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
         self.role: Role = "decode" if config.server.splitwise else "mixed"
         """The role of the workers whose answers clients get."""

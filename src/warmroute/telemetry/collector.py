@@ -138,6 +138,11 @@ class RouterCollector(Collector):
             "By how much a timer of the router's event loop was late, twice a second.",
             self._sources.metrics.loop_lag,
         )
+        yield CounterMetricFamily(
+            "warmroute_access_log_lost_lines",
+            "Lines of the access log that were not written: they came too fast, or the file could not be written.",
+            self._sources.metrics.access_lines_lost,
+        )
         yield InfoMetricFamily("warmroute_build", "What this router is made of.", dict(self._sources.build))
 
     def _breakers(self) -> Iterator[Metric]:

@@ -34,6 +34,7 @@ class Metrics:
 
     __slots__ = (
         "_requests",
+        "access_lines_lost",
         "added",
         "answered",
         "broken_streams",
@@ -64,6 +65,8 @@ class Metrics:
         """Inference requests that came; those that are not `answered` are running."""
         self.answered = 0
         self._requests: dict[RequestKey, int] = {}
+        self.access_lines_lost = 0
+        """Lines of the access log that came faster than the disk took them, or that it did not take."""
         self.prompt_tokens = 0
         self.matched_tokens = 0
         self.reported_prompt_tokens = 0

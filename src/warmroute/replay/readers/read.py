@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from warmroute.replay.readers.access_log import read_access_log
 from warmroute.replay.readers.lines import TraceError, content
 from warmroute.replay.readers.mooncake import read_mooncake
 from warmroute.replay.readers.sessions import read_run_lengths
@@ -17,6 +18,7 @@ Reader = Callable[[Path, bytes], Trace]
 _FORMS: tuple[tuple[frozenset[str], Reader], ...] = (
     (frozenset({"hash_ids", "timestamp"}), read_mooncake),
     (frozenset({"reqs", "block_size"}), read_run_lengths),
+    (frozenset({"request_id", "outcome", "time"}), read_access_log),
 )
 """The keys that tell a form, and who reads it."""
 
