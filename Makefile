@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
 
-.PHONY: help demo test test-vllm lint format docs bench soak clean
+.PHONY: fuzz help demo test test-vllm lint format docs bench soak clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,11 @@ format: $(VENV)/.dev-installed ## fix what ruff can fix
 docs: $(VENV)/.dev-installed ## write the generated reference pages
 	$(BIN)/python -m warmroute.config.reference docs/reference/settings.md
 	$(BIN)/python -m warmroute.metrics_reference docs/metrics.md
+
+fuzz: $(VENV)/.dev-installed ## coverage-guided fuzzing of both parsers, ARGS seconds each (60)
+	$(PIP) install -c constraints.txt -e '.[fuzz]'
+	$(BIN)/python -m tests.fuzz upstream -max_total_time=$(or $(ARGS),60)
+	$(BIN)/python -m tests.fuzz edge -max_total_time=$(or $(ARGS),60)
 
 bench: $(VENV)/.dev-installed ## CPU per request beside sglang-router, memory, selection time
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)

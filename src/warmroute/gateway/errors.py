@@ -199,7 +199,7 @@ class StreamUnfinished(UpstreamError):
     reason = "unfinished"
 
     def __init__(self, worker_url: str) -> None:
-        super().__init__("the stream ended without [DONE]", worker_url, response_seen=True)
+        super().__init__("the stream ended without its last event", worker_url, response_seen=True)
 
 
 class InternalError(GatewayError):

@@ -1,0 +1,131 @@
+"""What a hostile engine may send: the same whatever the cuts, and nothing but one valid response to the client."""
+
+from __future__ import annotations
+
+import h11
+from tests.fuzz.cutting import pieces_of
+from tests.gateway.fakes import FakeTransport
+
+from warmroute.gateway.errors import UpstreamError
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.headers import RequestHead, ResponseHead
+from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.telemetry.metrics import Metrics
+
+
+class _Loop:
+    """A clock that stands still."""
+
+    def time(self) -> float:
+        return 0.0
+
+
+class _Client:
+    """The client's end: records what an exchange writes."""
+
+    write_paused = False
+
+    def __init__(self) -> None:
+        self.loop = _Loop()
+        self.transport = FakeTransport()
+
+    def reset(self) -> None:
+        self.transport.closed = True
+
+    def exchange_done(self, exchange: Exchange) -> None:
+        """Nothing follows."""
+
+
+class _Sink:
+    """Records a response, and passes it to an exchange."""
+
+    is_holding = False
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.head: ResponseHead | None = None
+        self.body = b""
+        self.complete = False
+        self.error: UpstreamError | None = None
+        self.free = 0
+
+    def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
+        assert not self.complete, "more after the end"
+        assert self.error is None, "more after a failure"
+        if head is not None:
+            assert self.head is None, "two heads"
+            self.head = head
+        assert self.head is not None, "a body without a head"
+        self.body += body
+        self.complete = complete
+        self.exchange.response_received(head, body, complete)
+
+    def response_failed(self, error: UpstreamError) -> None:
+        assert not self.complete
+        assert self.error is None
+        self.error = error
+
+    def connection_opened(self, connection: UpstreamConnection) -> None:
+        """Counted by nobody."""
+
+    def connection_free(self, connection: UpstreamConnection) -> None:
+        self.free += 1
+
+    def connection_ended(self, connection: UpstreamConnection) -> None:
+        """Counted by nobody."""
+
+
+def _play(pieces: list[bytes]) -> tuple[_Sink, bytes]:
+    client = _Client()
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+    exchange.attach(None, b"X-Router-Worker-URL: http://w\r\n")
+    sink, transport = _Sink(exchange), FakeTransport()
+    connection = UpstreamConnection(sink, "http://w", own_cors=False)
+    connection.connection_made(transport)
+    connection.send(b"head", b"", sink)
+    for piece in pieces:
+        if transport.closed or sink.complete:
+            break
+        connection.data_received(piece)
+    if not sink.complete and sink.error is None:
+        connection.eof_received()
+    connection.connection_lost(None)
+    assert sink.complete or sink.error is not None, "neither complete nor failed"
+    return sink, bytes(client.transport.written)
+
+
+def check(data: bytes) -> None:
+    """AssertionError for an input that shows a fault."""
+    message, pieces = pieces_of(data)
+    sink, written = _play(pieces)
+    whole, _ = _play([message] if message else [])
+    same = (sink.head, sink.complete) == (whole.head, whole.complete)
+    assert same or sink.complete != whole.complete or sink.error is not None, "cuts change the head"
+    if sink.complete and whole.complete:
+        assert sink.body == whole.body, "cuts change the body"
+    _check_for_client(sink, written)
+
+
+def _check_for_client(sink: _Sink, written: bytes) -> None:
+    """A strict parser must read the same response in it, and nothing else."""
+    if not written:
+        return
+    assert sink.head is not None
+    reader = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+    reader.send(h11.Request(method="POST", target="/", headers=[("host", "a"), ("content-length", "0")]))
+    reader.send(h11.EndOfMessage())
+    reader.receive_data(written)
+    response = reader.next_event()
+    assert isinstance(response, h11.Response), response
+    assert response.status_code == sink.head.status
+    own = [value for name, value in response.headers if name == b"x-request-id"]
+    assert own == [b"id"], "a header of ours is not the only one"
+    body = b""
+    while isinstance(event := reader.next_event(), h11.Data):
+        body += event.data
+    if sink.complete:
+        assert isinstance(event, h11.EndOfMessage), event
+        assert body == sink.body
+        assert reader.trailing_data[0] == b"", "bytes behind the response"
+    else:
+        assert sink.body.startswith(body)
