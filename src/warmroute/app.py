@@ -37,6 +37,7 @@ from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.access_log import AccessLog, LogFile
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.guard import Guard
 from warmroute.telemetry.history import History, keep_history
 from warmroute.telemetry.loop_lag import watch_loop_lag
@@ -74,6 +75,7 @@ class Router:
         self.ledger = self.scheduler.ledger
         exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
         self.metrics = Metrics()
+        self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
@@ -139,6 +141,7 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            decisions=self._decisions,
             access_log=self._access_log,
         )
         parts = self._control_parts()
@@ -259,6 +262,7 @@ class Router:
             inference_paths={path.decode() for path in INFERENCE_PATHS},
             client_connections=lambda: len(self._server.server_state.connections) if self._server is not None else 0,
             build=build_labels(),
+            decisions=self._decisions,
             kv_events=None if self._exact is None else (self._exact.index, self._exact.subscriptions.counts),
         )
 

@@ -48,6 +48,12 @@ def test_policies_are_compared_in_a_table_and_in_json(mooncake: Path, tmp_path: 
     assert runs[1]["hit_share"] > runs[0]["hit_share"]
 
 
+def test_a_page_with_plots(mooncake: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    assert main(["replay", str(mooncake), "--policy=cache_aware", "--rate=x1", "--rate=x2", "--html", str(path)]) == 0
+    assert path.read_text().count("<svg") == 8
+
+
 def test_prefill_and_decode_engines(mooncake: Path, capsys: Captured) -> None:
     assert main(["replay", str(mooncake), "--prefill=2", "--decode=2", "--policy=cache_aware"]) == 0
     assert "2 prefill engines and 2 decode engines" in capsys.readouterr().out

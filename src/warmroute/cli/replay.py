@@ -1,9 +1,10 @@
 """Replay recorded traffic through the router's scheduler, against simulated engines, in virtual time.
 
-Traces: Mooncake's JSON lines, session files with run-length coded blocks (replayed as a closed loop: the next turn
-starts when the one before has ended and its think time is over), RAGPulse chunks. Each may be gzipped. Every
-combination of trace, rate and policy is one run; policies are compared on the same arrivals. Besides the policies that
-can be configured there are those of other routers, and `oracle`, which asks the engines themselves.
+Traces: Mooncake's JSON lines, RAGPulse chunks, session files with run-length coded blocks, OpenAI bodies, conversations
+of tau-bench, and the router's own access log if it was written with prefixes. Each may be gzipped. Sessions are closed
+loops: a turn starts when the one before has ended and its think time is over. Every combination of trace, rate and
+policy is one run; policies are compared on the same arrivals. Besides the policies that can be configured there are
+those of other routers, and `oracle`, which asks the engines themselves.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from warmroute.replay.fleet import Fleet
 from warmroute.replay.model import EngineModel
 from warmroute.replay.progress import ReplayProgress
 from warmroute.replay.readers.read import read_trace
+from warmroute.replay.report.page import page
+from warmroute.replay.report.table import print_results
 from warmroute.replay.result import Result
 from warmroute.replay.run import AnyPolicy
 from warmroute.replay.run import run as replay
-from warmroute.replay.table import print_results
 from warmroute.replay.trace import Trace
 
 _POLICIES = ("round_robin", "process_tokens", "cache_aware")
@@ -74,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a step costs in seconds and how large it may be; "
         f"keys: {', '.join(EngineModel.__dataclass_fields__)}",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with tables and plots to FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
 
 
@@ -97,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
     gc.freeze()
     results = list(_play(cells, fleet, args.seed, decode_policy))
     print_results(Console(), results)
+    if args.html:
+        args.html.write_text(page(results), encoding="utf-8")
     if args.json:
         args.json.write_text(json.dumps([result.as_dict() for result in results], indent=2) + "\n")
     return 0

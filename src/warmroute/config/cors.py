@@ -15,6 +15,7 @@ EXPOSED_HEADERS = (
     "X-Router-Worker-URL",
     "X-Router-Prefill-URL",
     "X-Router-Decode-URL",
+    "X-Warmroute-Decision",
     "Retry-After",
 )
 

@@ -349,6 +349,18 @@ class SecurityConfig(_Section):
     upstream_insecure: bool = Field(default=False, description="Believe every certificate of a worker, for tests.")
 
 
+class TelemetryConfig(_Section):
+    """What the router tells of its work beside logs and /metrics."""
+
+    explain: bool = Field(
+        default=False,
+        description="Every answer tells how its worker was chosen; a request asks with x-warmroute-explain: 1.",
+    )
+    decisions_kept: int = Field(
+        default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
+    )
+
+
 class Config(_Section):
     """Everything that can be configured."""
 
@@ -358,3 +370,4 @@ class Config(_Section):
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
     scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig)
     security: SecurityConfig = Field(default_factory=SecurityConfig)
+    telemetry: TelemetryConfig = Field(default_factory=TelemetryConfig)

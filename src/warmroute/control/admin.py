@@ -1,4 +1,5 @@
 """GET /admin/state, /admin/history and /admin/events: the router as a page or a terminal shows it. Nothing is changed.
+GET /admin/decisions: why requests went where they went, as far as somebody asked for that.
 
 The events are a stream of server-sent events: `state` every second with the body of /admin/state, `sample` with every
 new entry of /admin/history. All of it comes from memory, and each frame is made once for all who watch.
@@ -7,12 +8,14 @@ new entry of /admin/history. All of it comes from memory, and each frame is made
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
 from warmroute.control.admin_models import RouterHistory, RouterState
+from warmroute.control.decision_models import Decisions, decisions_view
 from warmroute.control.errors import OpenAIError
 from warmroute.control.live_feed import MAX_WATCHERS
 from warmroute.control.parts import ControlParts
@@ -22,7 +25,7 @@ _FRESH = {"cache-control": "no-store"}
 
 
 def admin_routes(parts: ControlParts) -> APIRouter:
-    """Three ways to see the same: once, the last minutes, and as it changes."""
+    """Three ways to see the same (once, the last minutes, as it changes), and the last decisions."""
     routes = APIRouter(prefix="/admin")
     snapshots = Snapshots(parts)
     frames = Frames(snapshots)
@@ -40,6 +43,10 @@ def admin_routes(parts: ControlParts) -> APIRouter:
         if parts.feed.is_full:
             raise OpenAIError(503, f"{MAX_WATCHERS} clients watch already", code="too_many_watchers")
         return StreamingResponse(_stream(parts, frames), media_type="text/event-stream", headers=_FRESH)
+
+    @routes.get("/decisions", response_model=Decisions)
+    async def decisions(limit: Annotated[int, Query(ge=1)] = 50) -> Response:
+        return _json(decisions_view(parts.decisions.newest(limit)))
 
     return routes
 

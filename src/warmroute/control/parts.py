@@ -12,6 +12,7 @@ from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.history import History
 from warmroute.telemetry.kv_counts import KvCounts
 from warmroute.telemetry.metrics import Metrics
@@ -24,7 +25,8 @@ class ControlParts:
 
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
     describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
-    is answered 405 here. `feed` carries what live pages show, `kv_events` what KV events tell, if they are followed.
+    is answered 405 here. `feed` carries what live pages show, `decisions` are those that were explained, `kv_events`
+    what KV events tell, if they are followed.
     `is_draining` is true once the router is about to end.
     """
 
@@ -40,6 +42,7 @@ class ControlParts:
     inference_paths: Collection[str] = ()
     client_connections: Callable[[], int] = int
     build: Mapping[str, str] = field(default_factory=dict)
+    decisions: DecisionLog = field(default_factory=lambda: DecisionLog(1))
     feed: LiveFeed = field(default_factory=LiveFeed)
     kv_events: tuple[ExactIndex, KvCounts] | None = None
 

@@ -9,6 +9,7 @@ from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
+from warmroute.telemetry.decisions import Decision
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -34,6 +35,8 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
     metrics.request_done(policy, gateway.role, worker, status, outcome)
     if outcome == "served" and lease is not None:
         _count_served(exchange, lease, gateway, began)
+    if exchange.decision is not None:
+        _tell_decision(exchange, exchange.decision, outcome, status, gateway)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(
             "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
@@ -44,6 +47,12 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
             outcome,
             gateway.loop.time() - exchange.complete_at,
         )
+
+
+def _tell_decision(exchange: Exchange, decision: Decision, outcome: str, status: int, gateway: Gateway) -> None:
+    first = exchange.first_byte_at
+    to_first = first - exchange.complete_at if first else None
+    decision.ended(outcome, status, to_first, gateway.loop.time() - exchange.complete_at)
 
 
 def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway, began: float) -> None:

@@ -22,6 +22,7 @@ from warmroute.gateway.errors import (
     UpstreamError,
     answer_to,
 )
+from warmroute.gateway.explaining import decision_line
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
 from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
 from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
@@ -30,6 +31,7 @@ from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
+from warmroute.telemetry.decisions import Decision
 from warmroute.telemetry.metrics import Metrics
 
 _NO_REQUEST = Request(b"", "other", False, "")
@@ -72,6 +74,10 @@ class Exchange:
     """So many reads brought the body of the answer."""
     own_answer = ""
     """Which of the outcomes it was if the answer, or its end, is the router's own."""
+    decision: Decision | None = None
+    """How its worker was chosen, if somebody wants to know."""
+    may_not_know = False
+    """Whether somebody wants to, and has not shown the key for it."""
     refusal: GatewayError | None = None
     lease: Lease | PairLease | None = None
     task: Driver | None = None
@@ -333,6 +339,8 @@ class Exchange:
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
+        if self.decision is not None or self.may_not_know:
+            self._extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
         return b"%bx-request-id: %b\r\n%b\r\n" % (self._extra_headers, self.request_id, close)
 

@@ -20,6 +20,7 @@ from warmroute.gateway.admission import Admission
 from warmroute.gateway.deadlines import Deadlines, Sweep
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.explaining import Explainer
 from warmroute.gateway.failure_log import FailureLog
 from warmroute.gateway.headers import render_headers
 from warmroute.gateway.pd.relay import serve_pair
@@ -35,6 +36,7 @@ from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Pool, Role, Worker
 from warmroute.telemetry.access_log import AccessLog
+from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.metrics import Metrics
 from warmroute.tls import ClientTls
 
@@ -91,6 +93,7 @@ class Gateway:
         tokenizer: Refiner | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
+        decisions: DecisionLog | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -109,6 +112,12 @@ class Gateway:
         self.doorkeeper = Doorkeeper(keys) if keys else None
         self.keeps_credentials = bool(keys or config.security.worker_key)
         """Whether a client's credentials stay here: they are the router's own, or workers get others."""
+        self.explainer = Explainer(
+            DecisionLog(config.telemetry.decisions_kept) if decisions is None else decisions,
+            Keyring(config.security.admin_key),
+            explains_all=config.telemetry.explain,
+        )
+        self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models
         self.max_body_bytes = config.server.max_body_bytes

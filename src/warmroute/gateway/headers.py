@@ -29,7 +29,10 @@ HOP_BY_HOP = frozenset(
     }
 )
 _CREDENTIALS = {b"authorization", b"x-api-key"}
-_REQUEST_SPECIAL = HOP_BY_HOP | _CREDENTIALS | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+_EXPLAIN = {b"x-warmroute-explain", b"x-warmroute-admin-key"}
+_REQUEST_SPECIAL = (
+    HOP_BY_HOP | _CREDENTIALS | _EXPLAIN | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+)
 _RESPONSE_SPECIAL = HOP_BY_HOP | {
     b"content-encoding",
     b"content-length",
@@ -51,6 +54,7 @@ _CODING_LINE = re.compile(rb"^content-encoding:[ \t]*+(?!identity[ \t]*\r)", re.
 class RequestHead(Struct, frozen=True, gc=False):
     """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
     `hosts` how many Host fields there are. `authorization` and `api_key` are the values of those fields.
+    `explain` is None unless the request asks for its decision: then the admin key that it brings for that.
     """
 
     forwarded: bytes = b""
@@ -62,6 +66,7 @@ class RequestHead(Struct, frozen=True, gc=False):
     hosts: int = 0
     authorization: bytes = b""
     api_key: bytes = b""
+    explain: bytes | None = None
 
 
 class Framing(Enum):
@@ -99,7 +104,8 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
     request_id: bytes | None = None
     origin = b""
     hosts = 0
-    authorization = api_key = b""
+    authorization = api_key = admin_key = b""
+    explain = False
     for name, value in headers:
         key = name.lower()
         if key not in _REQUEST_SPECIAL:
@@ -127,8 +133,23 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
                 api_key = value
             if not keeps_credentials:
                 lines += (name, b": ", value, b"\r\n")
+        elif key == b"x-warmroute-explain":
+            explain = value.lower() in (b"1", b"true")
+        elif key == b"x-warmroute-admin-key":
+            admin_key = value
     forwarded = b"".join(_without(lines, named) if named else lines)
-    return RequestHead(forwarded, length, coding, expect_continue, request_id, origin, hosts, authorization, api_key)
+    return RequestHead(
+        forwarded,
+        length,
+        coding,
+        expect_continue,
+        request_id,
+        origin,
+        hosts,
+        authorization,
+        api_key,
+        admin_key if explain else None,
+    )
 
 
 class RequestHeads:
@@ -166,6 +187,7 @@ class RequestHeads:
                         head.hosts,
                         head.authorization,
                         head.api_key,
+                        head.explain,
                     )
         head = self._head = read_request_head(headers, keeps_credentials=self._keeps_credentials)
         self._headers = headers

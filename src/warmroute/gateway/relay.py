@@ -34,6 +34,9 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.tokenizer is not None and exchange.kind != "other":
             refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
             prompt = await gateway.loop.create_task(refined)
+        if gateway.explains_all or exchange.head.explain is not None:
+            exchange.decision = gateway.explainer.begin(exchange.request_id, exchange.head, prompt)
+            exchange.may_not_know = exchange.decision is None
         gateway.requests += 1
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:

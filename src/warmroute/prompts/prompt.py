@@ -16,6 +16,7 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     `fingerprint` holds one chained 64-bit hash per block of the ladder, shallowest first; equal hashes at equal
     depth mean equal prefixes. `seed` is what the chain of a token fingerprint starts from: one hash of all that
     changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
+    `witness` hears of the choices that are made for this request, if it is a `scheduling.witness.Witness`.
     `max_tokens` is None when the client set no cap. Like `request_id` and `session_id` it is for policies
     of others; none of our own reads it. `blocks` are the tokens as the engine sees them, if the exact index is used.
     """
@@ -28,4 +29,5 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     request_id: str | None = None
     session_id: str | None = None
     seed: int = 0
+    witness: object | None = None
     blocks: TokenBlocks | None = None

@@ -29,6 +29,8 @@ class EngineModel:
     attention: float = 1e-9
     request: float = 100e-6
     context: float = 20e-9
+    overhead: float = 0.0
+    """Of every request beside the steps, before them: HTTP, tokenising."""
     step_tokens: int = 8192
     """Tokens of one step at most, decoding requests and prompts together (vLLM: max_num_batched_tokens)."""
     max_running: int = 256
@@ -39,7 +41,7 @@ class EngineModel:
 
     def faster(self, factor: float) -> EngineModel:
         """The same engine on hardware that is `factor` times as fast."""
-        names = ("step", "prefill_token", "attention", "request", "context")
+        names = ("step", "prefill_token", "attention", "request", "context", "overhead")
         return replace(self, **{name: getattr(self, name) / factor for name in names})
 
     def decode_step(self, batch: int, held: int) -> float:
@@ -61,7 +63,7 @@ class EngineModel:
         return max(1, ceil((sqrt(linear * linear + 2 * growth * seconds) - linear) / growth))
 
     def prefill_seconds(self, tokens: int, before: int = 0) -> float:
-        """Seconds of computing `tokens` prompt tokens behind `before` cached ones, on an idle engine."""
+        """Seconds of the steps that compute `tokens` prompt tokens behind `before` cached ones, on an idle engine."""
         steps = max(1, -(-tokens // self.step_tokens))
         return steps * self.step + tokens * self.prefill_token + self.attention * tokens * (before + tokens / 2)
 

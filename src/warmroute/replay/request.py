@@ -42,8 +42,3 @@ class Served:
     believed_tokens: int
     output_tokens: int
     refused: bool = False
-
-    @property
-    def wait(self) -> float:
-        """Seconds until the first token."""
-        return self.first_token - self.arrival

@@ -57,7 +57,7 @@ class View:
         before = max(engine.due - self.now, 0.0) if engine.is_computing else 0.0
         own = model.prefill_seconds(turn.prompt_tokens - cached, cached)
         queue = engine.pending_tokens
-        return before + own + (model.prefill_seconds(queue) if queue else 0.0)
+        return model.overhead + before + own + (model.prefill_seconds(queue) if queue else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,12 @@ class _Replay:
         if not all(engine.fits(turn) for engine in engines):
             self._finish(request, refused=True)
             return
-        self._submit(engines[0], Job(request, turn, keeps=self._pairs is not None))
+        job = Job(request, turn, keeps=self._pairs is not None)
+        overhead = engines[0].model.overhead
+        if overhead:
+            self._at(self.now + overhead, lambda: self._submit(engines[0], job))
+        else:
+            self._submit(engines[0], job)
 
     def _submit(self, engine: Engine, job: Job) -> None:
         before = engine.due

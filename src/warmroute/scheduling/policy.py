@@ -77,3 +77,18 @@ def policy_label(choose: Policy) -> str:
 def takes_turns(choose: Policy) -> bool:
     """Whether a policy serves workers in turn, so that another one of equal load is not as good."""
     return bool(getattr(choose, TURNS_MARK, False))
+
+
+def scores_of(choose: Policy, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
+    """What a policy compares its candidates by, if it has a method `scores` that tells: the least wins.
+
+    Empty if it has none, or if that fails: nobody's request shall, for an explanation.
+    """
+    scores = getattr(choose, "scores", None)
+    if scores is None:
+        return ()
+    try:
+        told = [float(score) for score in scores(candidates, prompt)]
+    except Exception:  # whatever a policy of somebody else may raise
+        return ()
+    return told if len(told) == len(candidates) else ()

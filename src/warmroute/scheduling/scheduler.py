@@ -12,8 +12,9 @@ from warmroute.scheduling.exact_matches import exact_matches
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, bare, policy_label, takes_turns
+from warmroute.scheduling.policy import Policy, bare, policy_label, scores_of, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
+from warmroute.scheduling.witness import Witness
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
 
 __all__ = ["Full", "NoPair", "NoWorker", "PolicyError", "Scheduler"]
@@ -67,6 +68,8 @@ class Scheduler:
         try:
             chosen = self._choose(candidates, prompt, pool, excluding)
             matched_tokens = chosen.matched_tokens
+            if prompt.witness is not None:
+                self._testify(prompt, pool.role, candidates, chosen)
         finally:
             if matched:
                 _reset(matched)
@@ -101,11 +104,21 @@ class Scheduler:
             decode = self._choose(decode_rows, prompt, pool, excluding_decode)
             if near := pairs.near(prefill.worker):
                 decode = self._nearer(decode, decode_rows, pool, lambda row: row.worker in near)
+            if prompt.witness is not None:
+                self._testify(prompt, pairs.prefill.role, prefill_rows, prefill)
+                self._testify(prompt, pool.role, decode_rows, decode)
             chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
         finally:
             _reset(matched)
         first, second = (self._open(worker, prompt, tokens, is_half=True) for worker, tokens in chosen)
         return PairLease(first, second)
+
+    def _testify(self, prompt: Prompt, role: Role, candidates: Sequence[Candidate], chosen: Candidate) -> None:
+        """Tell the prompt's witness, while the rows still show what the policy saw."""
+        witness = prompt.witness
+        if isinstance(witness, Witness):
+            scores = scores_of(self._policies[role], candidates, prompt)
+            witness.chose(role, self._names[role], candidates, chosen, scores)
 
     def _show_matches(self, prompt: Prompt) -> Mapping[Worker, int]:
         """Write each worker's match into its row; whoever calls this resets them."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from warmroute.replay.readers.access_log import read_access_log
+from warmroute.replay.readers.bodies import read_bodies
 from warmroute.replay.readers.lines import TraceError, content
 from warmroute.replay.readers.mooncake import read_mooncake
 from warmroute.replay.readers.sessions import read_run_lengths
@@ -19,6 +20,8 @@ _FORMS: tuple[tuple[frozenset[str], Reader], ...] = (
     (frozenset({"hash_ids", "timestamp"}), read_mooncake),
     (frozenset({"reqs", "block_size"}), read_run_lengths),
     (frozenset({"request_id", "outcome", "time"}), read_access_log),
+    (frozenset({"messages"}), read_bodies),
+    (frozenset({"prompt"}), read_bodies),
 )
 """The keys that tell a form, and who reads it."""
 
@@ -33,6 +36,8 @@ def read_trace(path: Path) -> Trace:
 
 
 def _reader(path: Path, data: bytes) -> Reader:
+    if data.lstrip()[:1] == b"[":
+        return read_bodies
     line = next((line for line in data.splitlines() if line.strip()), b"")
     try:
         keys = msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()

@@ -57,5 +57,13 @@ class CacheAware:
         ]
         return least(candidates, scores, rng)
 
+    def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
+        """The score of each candidate in tokens, for explanations; not what decides when the load is lopsided."""
+        return [
+            self.hit_ratio_weight * (prompt.tokens - candidate.matched_tokens)
+            + self.load_balance_weight * (candidate.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * requests)
+            for candidate, requests in zip(candidates, self._running(candidates), strict=True)
+        ]
+
     def _running(self, candidates: Sequence[Candidate]) -> Sequence[float]:
         return [candidate.load.running_requests for candidate in candidates]

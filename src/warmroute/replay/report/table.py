@@ -28,16 +28,20 @@ COLUMNS: Sequence[tuple[str, Callable[[Result], str]]] = (
 
 def print_results(console: Console, results: Sequence[Result]) -> None:
     """Print one table for each trace and rate, in the order of the results."""
-    for (trace, rate), group in groupby(results, key=lambda result: (result.trace, result.rate)):
+    for _, group in groupby(results, key=lambda result: (result.trace, result.rate)):
         rows = list(group)
-        count = len(rows[0].requests)
-        table = Table(title=f"{trace}, x{rate:g}: {count} requests, {_engines(rows[0])}", title_justify="left")
+        table = Table(title=title_of(rows[0]), title_justify="left")
         table.add_column("policy", no_wrap=True)
         for heading, _ in COLUMNS:
             table.add_column(heading, justify="right")
         for result in rows:
             table.add_row(result.policy, *(show(result) for _, show in COLUMNS))
         console.print(table)
+
+
+def title_of(result: Result) -> str:
+    """What a table of this result and those beside it is about."""
+    return f"{result.trace}, x{result.rate:g}: {len(result.requests)} requests, {_engines(result)}"
 
 
 def _engines(result: Result) -> str:
