@@ -22,7 +22,7 @@ def few_files() -> Iterator[int]:
 
 def test_serving_takes_all_the_files_that_the_system_grants(few_files, caplog, capsys):
     """With 1024, some 500 streams use up the descriptors, and then no worker can be reached."""
-    caplog.set_level(logging.DEBUG, "warmroute.process")
+    caplog.set_level(logging.DEBUG, "warmroute.open_files")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert process.run(Config.model_validate({"server": {"host": "127.0.0.1", "port": port}})) == 2

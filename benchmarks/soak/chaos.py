@@ -11,7 +11,9 @@ import aiohttp
 from benchmarks.soak.processes import Process
 from benchmarks.soak.watch import healthy_workers
 
-_PAUSE = (0.5, 3.0)
+_AFTER_START = (0.5, 3.0)
+_AFTER_KILL = (2.0, 5.0)
+"""Longer than a request waits for its first byte, or some would lose more workers than may be tried."""
 
 
 class Chaos:
@@ -27,15 +29,15 @@ class Chaos:
         """Go on until the event is set."""
         async with aiohttp.ClientSession(trust_env=False) as http:
             while not until.is_set():
-                await self._step(await self._sure(http))
-                await asyncio.sleep(self._rng.uniform(*_PAUSE))
+                has_killed = await self._step(await self._sure(http))
+                await asyncio.sleep(self._rng.uniform(*(_AFTER_KILL if has_killed else _AFTER_START)))
 
     async def _sure(self, http: aiohttp.ClientSession) -> set[str]:
         """Those that can be counted on when all others are killed: they serve, and the router knows."""
         known = await healthy_workers(http, self._url)
         return {name for name in known if await _is_well(http, name)}
 
-    async def _step(self, sure: set[str]) -> None:
+    async def _step(self, sure: set[str]) -> bool:
         up = [name for name, engine in self._engines.items() if engine.is_up]
         down = [name for name in self._engines if name not in up]
         victims = [name for name in up if sure - {name}]
@@ -44,6 +46,8 @@ class Chaos:
         elif victims:
             await self._engines[self._rng.choice(victims)].kill()
             self.kills += 1
+            return True
+        return False
 
 
 async def _is_well(http: aiohttp.ClientSession, engine: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from random import Random
 
 import aiohttp
@@ -32,18 +33,21 @@ class Results:
 
 
 async def keep_asking(url: str, number: int, until: asyncio.Event, results: Results) -> None:
-    """One client, on connections of its own, until the event is set; its last request is still answered."""
+    """One client, on a connection of its own, until the event is set; its last request is still answered.
+
+    After a broken answer it takes a new connection, as SDKs do: the router soon closes the old one, and that would
+    cross a request on it.
+    """
     rng = Random(number)
-    async with aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as http:
-        while not until.is_set():
-            await _ask(http, url, rng, results)
-            try:
-                await asyncio.wait_for(until.wait(), rng.uniform(0, 2 * THINK_SECONDS))
-            except TimeoutError:
-                continue
+    while not until.is_set():
+        async with aiohttp.ClientSession(timeout=_PATIENCE, trust_env=False) as http:
+            while not until.is_set() and await _ask(http, url, rng, results):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(until.wait(), rng.uniform(0, 2 * THINK_SECONDS))
 
 
-async def _ask(http: aiohttp.ClientSession, url: str, rng: Random, results: Results) -> None:
+async def _ask(http: aiohttp.ClientSession, url: str, rng: Random, results: Results) -> bool:
+    """One request. Returns whether it was served."""
     is_stream = rng.random() < 0.5
     prompt = f"conversation {rng.randrange(50)} " + " ".join(rng.choices(_WORDS, k=rng.randrange(50, 600)))
     body = {
@@ -58,14 +62,15 @@ async def _ask(http: aiohttp.ClientSession, url: str, rng: Random, results: Resu
             if answer.status != 200:
                 results.fault("failed before a byte", f"{answer.status} {(await answer.read())[:300]!r}")
             elif is_stream:
-                await _read_stream(answer, results)
+                return await _read_stream(answer, results)
             else:
-                await _read_whole(answer, results)
+                return await _read_whole(answer, results)
     except (aiohttp.ClientError, TimeoutError) as error:
         results.fault("failed before a byte", repr(error))
+    return False
 
 
-async def _read_whole(answer: aiohttp.ClientResponse, results: Results) -> None:
+async def _read_whole(answer: aiohttp.ClientResponse, results: Results) -> bool:
     try:
         json.loads(await answer.read())
     except aiohttp.ClientError:
@@ -74,24 +79,28 @@ async def _read_whole(answer: aiohttp.ClientResponse, results: Results) -> None:
         results.fault("wrong answer", error)
     else:
         results.counts["served"] += 1
+        return True
+    return False
 
 
-async def _read_stream(answer: aiohttp.ClientResponse, results: Results) -> None:
+async def _read_stream(answer: aiohttp.ClientResponse, results: Results) -> bool:
     last = b""
-    has_data = False
+    events = 0
     try:
         async for line in answer.content:
             if line.startswith(b"data:"):
-                has_data, last = True, line
+                events += 1
+                last = line
     except aiohttp.ClientError as error:
         results.fault("broken off, not told in-band", repr(error))
-        return
+        return False
     if last.strip() == b"data: [DONE]":
         results.counts["served"] += 1
-    elif b'"error"' not in last:
+        return True
+    if b'"error"' not in last:
         results.fault("broken off, not told in-band", last[:200])
+    elif events == 1:
+        results.fault("failed before a byte", last[:300])
     else:
-        answer.close()  # as SDKs do: the router is about to close this connection, and would cross a request on it
         results.counts["broken off, told in-band"] += 1
-        if last and not has_data:
-            results.fault("failed before a byte", last[:200])
+    return False

@@ -19,10 +19,12 @@ from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.exact_mode import ExactMode
 from warmroute.fleet.fleet import Fleet
+from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
 from warmroute.gateway.tokenizing import LocalTokens, Refiner, RemoteTokenizer, Tokenizing
 from warmroute.http_server import BACKLOG, HttpServer, bind
+from warmroute.open_files import file_limit, open_files
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
@@ -141,6 +143,7 @@ class Router:
             tokenizer=self._tokenizing(),
             rng=self._rng,
             tls=self.fleet.tls,
+            descriptors=Descriptors(file_limit(), open_files(), lambda: len(self.fleet.members), time.monotonic),
             decisions=self._decisions,
             access_log=self._access_log,
         )

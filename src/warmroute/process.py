@@ -14,6 +14,7 @@ from warmroute.app import Router
 from warmroute.config import Config
 from warmroute.event_loop import loop_factory
 from warmroute.fleet.errors import FleetError
+from warmroute.open_files import raise_file_limit
 from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.reloading import Reloader
 from warmroute.scheduling.errors import SchedulingError
@@ -35,24 +36,6 @@ def run(config: Config, load: Callable[[], Config] | None = None, config_path: s
     raise_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(config, load, config_path))
-
-
-def raise_file_limit() -> None:
-    """Take all the open files that the system grants: a stream needs two, and most processes start with 1024."""
-    try:
-        import resource
-    except ImportError:
-        return  # Windows counts no such thing.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError) as error:  # macOS tells "unlimited" and grants less.
-            logger.warning(
-                "the limit of open files stays at %d: %s; raise it with ulimit -n or LimitNOFILE", soft, error
-            )
-            return
-    logger.debug("at most %d open files", hard)
 
 
 async def _serve(config: Config, load: Callable[[], Config] | None, config_path: str) -> int:

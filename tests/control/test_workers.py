@@ -30,6 +30,7 @@ async def test_workers_are_listed_with_what_runs_on_them(control, engine):
         "role": "mixed",
         "state": "healthy",
         "breaker": "closed",
+        "stuck": False,
         "running": 1,
         "pending_prefill_tokens": 10,
         "dialect": "fastdeploy",

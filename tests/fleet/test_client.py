@@ -1,6 +1,8 @@
 import asyncio
+import errno
 import time
 
+import aiohttp
 import pytest
 from aiohttp import web
 from tests.fleet.fake_engine import FakeEngine, until
@@ -139,3 +141,14 @@ async def test_models_and_vitals_of_an_engine(client, make_engine):
     assert (vitals.kv_cache_tokens, vitals.started_at) == (20_000, 1000.0)
     engine.models = None
     assert await client.models(info) is None
+
+
+async def test_a_router_without_files_learns_nothing_of_a_worker():
+    """The file that is missing is its own."""
+
+    def no_file(_address):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=no_file)) as session:
+        probe = await EngineClient(session, "/health", 1).probe("http://127.0.0.1:9")
+    assert (probe.passed, probe.is_void) == (False, True)

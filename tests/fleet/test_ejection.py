@@ -38,8 +38,9 @@ def test_refused_connections_and_failed_probes_know_no_half():
     roster.refuse(members[0], Verdict.REFUSED, b"1")
     roster.refuse(members[1], Verdict.CONNECT_TIMEOUT, b"1")
     roster.record_probe(members[2], False, "no answer within 5 s", timed_out=True)
-    assert routable(roster) == ["w2:1"]
+    assert routable(roster) == ["w1:1", "w2:1"]  # nobody is left but those who were late once
     roster.record_probe(members[2], False, "no answer within 5 s", timed_out=True)
+    roster.record_probe(members[1], False, "no answer within 5 s", timed_out=True)
     assert routable(roster) == []
 
 

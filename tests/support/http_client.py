@@ -85,7 +85,11 @@ class Client:
         if receive_buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        except BaseException:
+            sock.close()
+            raise
         return cls(
             *await asyncio.open_connection(
                 sock=sock, limit=receive_buffer or 2**20, ssl=tls, server_hostname="127.0.0.1" if tls else None

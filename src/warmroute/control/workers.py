@@ -135,6 +135,7 @@ def _entry(member: Member) -> dict[str, Any]:
         "role": member.role,
         "state": member.state,
         "breaker": member.breaker.state.value,
+        "stuck": member.stuck_since is not None,
         "running": load.running_requests,
         "pending_prefill_tokens": load.pending_prefill_tokens,
         "dialect": member.dialect.name if member.dialect else None,

@@ -6,6 +6,7 @@ Library exceptions end here: a probe gives a reason, everything else None.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ NO_TIMER = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, so
 # An alarm that comes so much too late tells more of this process than of the engine.
 _LATE_SECONDS = 0.25
 
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+"""The router's own limits (descriptors, memory, ports), not a worker's."""
+
 # ValueError: host names that cannot be encoded, and answers that the parser chokes on.
 REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 
@@ -39,8 +43,9 @@ REQUEST_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 class Probe:
     """The result of one health check, and why it failed.
 
-    `timed_out`: there was no answer in time. `is_void`: the alarm itself came late, for this process was busy or
-    stopped, and an answer may have been there; it says nothing about the worker.
+    `timed_out`: there was no answer in time. `is_void`: it says nothing about the worker. Either the alarm itself came
+    late, for this process was busy or stopped, and an answer may have been there; or this process lacks what it takes
+    to ask: files, ports, memory.
     """
 
     passed: bool
@@ -87,7 +92,7 @@ class EngineClient:
             is_void = clock() - begun > self._timeout + _LATE_SECONDS
             return Probe(False, self._reason(error), timed_out=True, is_void=is_void)
         except REQUEST_ERRORS as error:
-            return Probe(False, self._reason(error))
+            return Probe(False, self._reason(error), is_void=_is_own_lack(error))
         return Probe(status == 200, "" if status == 200 else f"HTTP {status}")
 
     async def vitals(self, info: InstanceInfo) -> Vitals | None:
@@ -144,6 +149,10 @@ class EngineClient:
 
     def _reason(self, error: BaseException) -> str:
         return self.explain(error, self._timeout)
+
+
+def _is_own_lack(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES
 
 
 async def read_answer(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:

@@ -135,8 +135,9 @@ class Fleet(FleetView):
     def judge(self, worker: Worker, verdict: Verdict, request_id: bytes) -> None:
         """Tell how an attempt of a request has ended on a worker; one that is no member (any more) is ignored.
 
-        Of good answers only those of workers that are `suspect` need to be told. After REFUSED and CONNECT_TIMEOUT the
-        worker is unroutable until it passes a probe, which comes at once; the other failures count for its breaker.
+        Of good answers only those of workers that are `suspect` need to be told. After REFUSED the worker is unroutable
+        until it passes a probe, which comes at once; after CONNECT_TIMEOUT too, unless nobody else is left. The other
+        failures count for its breaker.
         """
         member = self._roster.of(worker)
         if member is None:
@@ -341,6 +342,8 @@ class Fleet(FleetView):
             )
             self._remove(member, reason, logging.WARNING)
         self._roster.breakers.tick()
+        for member in self._roster.listen():
+            self._watchers[member.id].hint()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
 
     def _remove(self, member: Member, reason: str, level: int = logging.INFO) -> None:

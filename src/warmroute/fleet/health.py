@@ -10,7 +10,8 @@ class Health:
 
     `refusals` counts hints of the data plane, so that a probe that began before a hint can be told from one after it.
     `timeouts` counts probes in a row that were not answered in time. `is_doubted` is true of a worker that was healthy
-    up to the first of them, as long as nothing else is known: better than nobody.
+    up to one of them, or up to a connection that it did not take in time, as long as nothing else is known: better than
+    nobody.
     """
 
     __slots__ = (
@@ -71,6 +72,10 @@ class Health:
         One passed probe disproves it, unless the worker was not healthy anyway.
         """
         self.timeouts += 1
+        return self.doubt(reason)
+
+    def doubt(self, reason: str) -> bool:
+        """Something was not answered in time, if not a probe. Returns whether the state changed."""
         self._passed = 0
         self.is_doubted = self.is_healthy
         if self.is_healthy:

@@ -32,7 +32,8 @@ class Member:
     `wanted` members were named by an operator: they never expire and are probed until they come (back). The holds:
     `paused` is the engine's word, `drained` the operator's, `leaving` ends in removal. `models` is None until a list
     was fetched. Times are seconds of the fleet's clock. `dialect` is None while it is not known what engine this is;
-    a member that `needs_dialect` gets no request until then. `peer` is the worker as its dialect sees it.
+    a member that `needs_dialect` gets no request until then. `stuck_since` is set while it begins no answers,
+    though others do. `peer` is the worker as its dialect sees it.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Member:
         "peer",
         "polled_at",
         "source",
+        "stuck_since",
         "vitals",
         "wanted",
         "was_missed",
@@ -88,6 +90,7 @@ class Member:
         self.polled_at = now
         self.last_heartbeat = now
         self.last_passed = now
+        self.stuck_since: float | None = None
         self.was_missed = False
         self.was_unrecognised = False
 

@@ -24,6 +24,7 @@ from warmroute.fleet.member import Member, Source
 from warmroute.fleet.models import ModelObject
 from warmroute.fleet.peers import peer_of
 from warmroute.fleet.pools import Pools
+from warmroute.fleet.silence import SilenceRules, Silences
 from warmroute.fleet.states import State
 from warmroute.fleet.verdict import Verdict
 from warmroute.scheduling.worker import Role, Worker
@@ -68,6 +69,7 @@ class Roster:
         self._clock = clock
         self._on_change = on_change
         self.breakers = Breakers(self.members, clock, self._changed)
+        self._silences = Silences(SilenceRules())
         self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
 
     def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:
@@ -140,10 +142,11 @@ class Roster:
             )
 
     def refuse(self, member: Member, verdict: Verdict, request_id: bytes) -> None:
-        """The data plane found nobody there."""
+        """The data plane found nobody there, or nobody who took its connection in time."""
         if member.health.is_doubted:
             self.pools.invalidate()
-        is_news = member.health.refuse(f"it {verdict.value}")
+        blame = member.health.doubt if verdict is Verdict.CONNECT_TIMEOUT else member.health.refuse
+        is_news = blame(f"it {verdict.value}")
         if is_news:
             self._changed(member, f"is unhealthy: {member.health.reason}{_WHAT_TO_DO}", logging.WARNING)
         self.breakers.unreachable(member, verdict, request_id, is_news=is_news)
@@ -187,6 +190,19 @@ class Roster:
                 member.url,
                 member.role,
             )
+
+    def listen(self) -> list[Member]:
+        """Look for mixed workers that begin no answers; returns those that are to be probed now."""
+        mixed = [member for member in self.members.values() if member.role == "mixed"]
+        found = self._silences.look(mixed, self._clock())
+        for member in found.changed:
+            if member.stuck_since is None:
+                self._changed(member, "is no longer stuck")
+            else:
+                waiting = member.worker.load.pending_prefill_tokens
+                what = f"gets no requests: it begins no answer while others do, {waiting} prompt tokens wait there"
+                self._changed(member, what, logging.WARNING)
+        return found.suspicious
 
     def drop_old_reports(self, max_age: float) -> None:
         """Forget polled figures that are older than `max_age` seconds."""

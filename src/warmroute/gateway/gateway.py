@@ -18,6 +18,7 @@ from warmroute.engines.peer import Peer
 from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.admission import Admission
 from warmroute.gateway.deadlines import Deadlines, Sweep
+from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.doorkeeper import Doorkeeper
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.explaining import Explainer
@@ -93,6 +94,7 @@ class Gateway:
         tokenizer: Refiner | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
+        descriptors: Descriptors | None = None,
         decisions: DecisionLog | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
@@ -129,6 +131,7 @@ class Gateway:
         self.requests = 0
         """Requests that went to workers so far; the retry budget is a share of them."""
         deadlines = Deadlines.of(config.server)
+        self.descriptors = descriptors or Descriptors(0, 0, int, self.loop.time)
         self.upstream = UpstreamPool(
             config.server.upstream_idle_timeout,
             self.loop,
@@ -138,6 +141,7 @@ class Gateway:
             on_deadline=metrics.deadline_over,
             keys=WorkerKeys(keys_by_url(config.security.worker_key)),
             tls=tls,
+            descriptors=self.descriptors,
         )
         self._sweep = Sweep(deadlines, self.upstream, self.loop)
         self.clients = self._sweep.clients

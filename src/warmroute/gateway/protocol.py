@@ -22,12 +22,14 @@ from warmroute.gateway.errors import (
     GatewayError,
     InternalError,
     MalformedRequest,
+    OutOfResources,
     RequestDeadline,
     RequestTimeout,
 )
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, read_request_head
 from warmroute.gateway.limits import (
+    LAST_CHANCE_SECONDS,
     MAX_BODY_PIECES,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -53,12 +55,21 @@ class ClientProtocol(TurnTaking):
     _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
     _control_body_bytes = 0
     _upgrade_asked = False
+    _is_surplus = False  # came when hardly a file more could be opened
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._gateway.clients.add(self)
+        descriptors = self._gateway.descriptors
+        descriptors.clients += 1
+        if descriptors.is_short:
+            if descriptors.is_exhausted:
+                transport.abort()
+                return
+            self._is_surplus = True
+            self.loop.call_later(LAST_CHANCE_SECONDS, self._close_surplus)
 
     def data_received(self, data: bytes) -> None:
         self._last_activity = self.loop.time()
@@ -73,6 +84,7 @@ class ClientProtocol(TurnTaking):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gateway.clients.discard(self)
+        self._gateway.descriptors.clients -= 1
         super().connection_lost(exc)
 
     # httptools
@@ -185,6 +197,8 @@ class ClientProtocol(TurnTaking):
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
         if gateway.doorkeeper is not None:
             refusal = refusal or gateway.doorkeeper.refusal(head)
+        if self._is_surplus and gateway.descriptors.is_short:
+            refusal = refusal or OutOfResources(str(gateway.descriptors))
         if refusal is None:
             self._reading = exchange
             self._last_request_seen = not exchange.keep_alive
@@ -238,6 +252,11 @@ class ClientProtocol(TurnTaking):
 
     def _close_unless_used(self, since: float) -> None:
         if self._current is None and not self._in_head and self._last_activity == since:
+            self.transport.close()
+
+    def _close_surplus(self) -> None:
+        """A surplus connection has to ask at once, whether it is idle or sends slowly."""
+        if self._current is None and self._gateway.descriptors.is_short:
             self.transport.close()
 
     # Deadlines.

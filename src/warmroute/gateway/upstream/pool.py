@@ -6,10 +6,11 @@ One timer for all of them, running only while something is idle, closes what has
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable
 
 from warmroute.access.worker_keys import WorkerKeys
+from warmroute.fleet.client import OUT_OF_RESOURCES
+from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
@@ -23,9 +24,6 @@ MAX_IDLE_PER_WORKER = 256
 _SHORTEST_SWEEP_SECONDS = 0.1
 
 _ENDLESS = Patience(0, 0)
-
-# The router's own limits (descriptors, memory, ports), not the worker's.
-_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 
 class WorkerConnections:
@@ -65,6 +63,8 @@ class WorkerConnections:
         """Open a new connection. ConnectFailed when that is refused or takes too long, OutOfResources when it is not
         the worker that stands in the way.
         """
+        if self._pool.descriptors.is_exhausted:
+            raise OutOfResources(str(self._pool.descriptors))
         connection = UpstreamConnection(self, self.worker.url, own_cors=self._pool.own_cors)
         connected = False
         self._connecting += 1
@@ -92,13 +92,14 @@ class WorkerConnections:
             self._pool.on_deadline("connect")
             raise ConnectTimedOut(f"no connection within {seconds:g} s", url) from error
         except (OSError, UnicodeError) as error:
-            if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+            if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
                 raise OutOfResources(str(error)) from error
             raise ConnectFailed(str(error), url) from error
 
     def connection_opened(self, connection: UpstreamConnection) -> None:
         """Keep an eye on a connection, until it ends."""
         self.open.add(connection)
+        self._pool.descriptors.upstream += 1
 
     def connection_free(self, connection: UpstreamConnection) -> None:
         """Keep a connection for the next exchange."""
@@ -112,6 +113,7 @@ class WorkerConnections:
     def connection_ended(self, connection: UpstreamConnection) -> None:
         """Forget a connection that has ended."""
         self.open.discard(connection)
+        self._pool.descriptors.upstream -= 1
         self.idle.remove(connection)
         self._pool.watch()
 
@@ -130,6 +132,7 @@ class UpstreamPool:
         own_cors: bool = False,
         keys: WorkerKeys | None = None,
         tls: ClientTls | None = None,
+        descriptors: Descriptors | None = None,
         connect_timeout: float = 2.0,
         patience: Patience = _ENDLESS,
         on_deadline: Callable[[str], None] = lambda _: None,
@@ -137,6 +140,7 @@ class UpstreamPool:
         self.idle_timeout = idle_timeout
         self.keys = keys or WorkerKeys()
         self.tls = tls or ClientTls()
+        self.descriptors = descriptors or Descriptors(0, 0, int, loop.time)
         self.connect_timeout = connect_timeout
         self.on_deadline = on_deadline
         self.own_cors = own_cors
