@@ -55,11 +55,13 @@ class Engine:
 
 @contextmanager
 def running_engines(kit: Kit, arguments: Sequence[Sequence[str]]) -> Iterator[list[Engine]]:
-    """One engine for each list of arguments."""
-    engines = [Engine(kit, f"warmroute-test-{number}", free_port()) for number in range(len(arguments))]
+    """One engine for each list of arguments. Their names are this process's own: others may use the kit as well."""
+    engines: list[Engine] = []
     try:
-        for engine, own in zip(engines, arguments, strict=True):
+        for number, own in enumerate(arguments):
+            engine = Engine(kit, f"warmroute-test-{os.getpid()}-{number}", free_port())
             kit.call("start", engine.name, engine.port, *own)
+            engines.append(engine)
         for engine in engines:
             kit.call("wait", engine.name, engine.port, str(START_SECONDS))
         yield engines
