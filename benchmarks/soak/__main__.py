@@ -93,8 +93,8 @@ def _report(options: argparse.Namespace, results: Results, watch: Watch, chaos: 
         print(f"  {name:32} {count}")
     reached = "never" if watch.index_reached_at is None else f"after {watch.index_reached_at:.0f} s"
     print(f"  index bound reached              {reached}")
-    third, end = watch.memory_around(options.duration / 3), watch.memory_around(options.duration)
-    print(f"  memory at a third, at the end    {third / 2**20:.1f} MiB, {end / 2**20:.1f} MiB")
+    sixths = [watch.memory_around(options.duration * part / 6) / 2**20 for part in range(1, 7)]
+    print(f"  memory at each sixth, MiB        {', '.join(f'{mib:.1f}' for mib in sixths)}")
     print(f"  CPU of the router                {cpu / options.duration:.2f} cores")
 
 

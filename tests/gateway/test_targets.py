@@ -2,7 +2,7 @@
 
 import pytest
 
-from warmroute.gateway.targets import INFERENCE_PATHS, inference_kind, origin_form, without_upgrade
+from warmroute.gateway.targets import INFERENCE_PATHS, inference_kind, origin_form, shown_path, without_upgrade
 
 
 def test_inference_kinds():
@@ -53,3 +53,9 @@ def test_without_upgrade():
     headers = [(b"Host", b"h"), (b"Connection", b"Upgrade, close"), (b"UPGRADE", b"h2c"), (b"A", b"b")]
     head = without_upgrade(b"POST", b"/a", "1.1", headers)
     assert head == b"POST /a HTTP/1.1\r\nHost: h\r\nConnection:  close\r\nA: b\r\n\r\n"
+
+
+def test_logs_show_no_query():
+    assert shown_path(b"/v1/completions?key=secret?x") == "/v1/completions"
+    assert shown_path(b"/v1/completions") == "/v1/completions"
+    assert shown_path(b"/\xff?") == "/\xff"

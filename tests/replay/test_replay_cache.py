@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.replay.cache import Hold, PathCache
+from warmroute.replay.cache import Hold, PathCache, shared_depth
 from warmroute.simulation.kv_cache import Hold as BlockHold
 from warmroute.simulation.kv_cache import KvCache
 
@@ -113,6 +113,13 @@ def test_it_agrees_with_the_cache_of_single_blocks(capacity: int, steps: list[tu
         assert pair.runs.idle == pair.blocks.idle * SIZE
         assert pair.runs.pinned + pair.runs.private == pair.blocks.used * SIZE
         assert pair.runs.evicted_tokens == pair.blocks.evictions * SIZE
+
+
+@given(texts, texts)
+def test_the_shared_depth_of_two_prompts(one: str, other: str) -> None:
+    depth = shared_depth(chain(one), chain(other))
+    assert one[:depth] == other[:depth]
+    assert one[depth : depth + 1] != other[depth : depth + 1] or depth == min(len(one), len(other))
 
 
 def test_a_conversation_stays_one_run() -> None:

@@ -24,7 +24,7 @@ from warmroute.scheduling.worker import Candidate, Worker
 BLOCK = 64
 
 
-def conversations(count: int, turns: int, seed: int = 0, shared: int = 4, own: int = 8) -> Trace:
+def conversations(count: int, turns: int, seed: int = 0, shared: int = 4, own: int = 8, answer: int = 200) -> Trace:
     """Conversations that share their first blocks and grow by `own` blocks a turn."""
     rng = Random(seed)
     sessions = []
@@ -34,7 +34,7 @@ def conversations(count: int, turns: int, seed: int = 0, shared: int = 4, own: i
         for turn in range(turns):
             blocks = [*blocks, *(10_000 * (number + 1) + 100 * turn + at for at in range(own))]
             ends = range(0, (len(blocks) + 1) * BLOCK, BLOCK)
-            rows.append(Turn(len(blocks) * BLOCK + rng.randrange(BLOCK), rng.randrange(1, 200), blocks, ends, 1.0))
+            rows.append(Turn(len(blocks) * BLOCK + rng.randrange(BLOCK), rng.randrange(1, answer), blocks, ends, 1.0))
         sessions.append(Session(rows, None, f"s{number}"))
     link_sessions(sessions, 10**9)
     return Trace("conversations", sessions)
@@ -140,6 +140,41 @@ def test_an_exact_view_beats_a_forgetful_index() -> None:
     known = run(trace, with_exact_matches(CacheAware(), "exact"), fleet, rate=6.0)
     assert all(r.believed_tokens >= r.cached_tokens for r in known.served if r.prompt_tokens % BLOCK)
     assert any(r.believed_tokens > r.cached_tokens for r in believed.served)
+
+
+def test_what_engines_tell_of_their_caches_corrects_the_index() -> None:
+    """Answers take room that the router knows nothing of, so it believes in prefixes that are gone."""
+    trace = conversations(60, 6, answer=3000, own=16, shared=0)
+    rng = Random(1)
+    for session in trace.sessions:
+        for turn in session.turns[1:]:
+            turn.think = rng.expovariate(1 / 400)
+    wrong = []
+    for tells in (False, True):
+        result = run(trace, "cache_aware", Fleet(2, cache_tokens=60_000, tells_cached=tells), rate=0.3)
+        wrong.append(sum(max(0, r.believed_tokens - r.cached_tokens) for r in result.served))
+    assert 0 < wrong[1] < wrong[0]
+
+
+def test_the_view_foresees_what_the_queue_will_have_cached() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def make(view: View) -> Policy:
+        def choose(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+            worker = candidates[0].worker
+            assert view.turn is not None
+            engine = view.engines[worker]
+            seen.append((view.cached_tokens(worker), engine.foreseen_tokens(view.turn), engine.pending_tokens))
+            return candidates[0]
+
+        return choose
+
+    blocks, ends = list(range(100)), range(0, 101 * BLOCK, BLOCK)
+    sessions = [Session([Turn(100 * BLOCK, 1, blocks, ends)], at / 1000) for at in range(3)]
+    run(Trace("burst", sessions), Rival("watch", make), Fleet(1, EngineModel(step_tokens=1000)))
+    whole = 100 * BLOCK
+    # The first is being computed when the second comes, so a step of it is done; the third waits behind both.
+    assert seen == [(0, 0, 0), (0, whole, whole - 1000), (0, whole, whole - 1000)]
 
 
 def test_the_view_predicts_the_first_token_of_an_idle_engine() -> None:

@@ -55,13 +55,12 @@ class Engine:
 
 @contextmanager
 def running_engines(kit: Kit, arguments: Sequence[Sequence[str]]) -> Iterator[list[Engine]]:
-    """One engine for each list of arguments. Their names are this process's own: others may use the kit as well."""
-    engines: list[Engine] = []
+    """One engine for each list of arguments."""
+    # Two runs may share a kit: the names must differ, or one would stop the engines of the other.
+    engines = [Engine(kit, f"warmroute-test-{os.getpid()}-{number}", free_port()) for number in range(len(arguments))]
     try:
-        for number, own in enumerate(arguments):
-            engine = Engine(kit, f"warmroute-test-{os.getpid()}-{number}", free_port())
+        for engine, own in zip(engines, arguments, strict=True):
             kit.call("start", engine.name, engine.port, *own)
-            engines.append(engine)
         for engine in engines:
             kit.call("wait", engine.name, engine.port, str(START_SECONDS))
         yield engines

@@ -69,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--speeds", type=speed_list, default=(1.0,), metavar="S,...", help="how fast engines are, in turn (default: 1)"
     )
     engines.add_argument(
+        "--tell-cached",
+        action="store_true",
+        help="engines say with each answer how much of its prompt was cached, and the router learns from it",
+    )
+    engines.add_argument(
         "--engine-model",
         type=engine_model,
         default=EngineModel(),
@@ -93,7 +98,9 @@ def run(args: argparse.Namespace) -> int:
     """Replay all combinations; show and write the figures."""
     policies = [policy_by_name(name) for name in args.policy or _POLICIES]
     decode_policy = policy_by_name(args.decode_policy) if args.decode_policy else None
-    fleet = Fleet(args.workers, args.engine_model, args.cache_tokens, args.prefill, args.decode, args.speeds)
+    fleet = Fleet(
+        args.workers, args.engine_model, args.cache_tokens, args.prefill, args.decode, args.speeds, args.tell_cached
+    )
     traces = [_read(path, args.limit) for path in args.traces]
     cells = [_Cell(trace, rate, policy) for trace in traces for rate in args.rate or (1.0,) for policy in policies]
     # A large trace is millions of objects that stay: the garbage collector need not look at them.

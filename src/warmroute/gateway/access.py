@@ -6,6 +6,7 @@ import time
 
 from warmroute.engines.usage import read_output_tokens, read_usage
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.targets import shown_path
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.access_log import AccessLog, Line
 
@@ -16,7 +17,7 @@ def log_access(exchange: Exchange, log: AccessLog, now: float, status: int, outc
     line = Line(
         round(time.time() - duration, 3),
         exchange.request_id.decode("latin-1"),
-        exchange.target.decode("latin-1"),
+        shown_path(exchange.target),
         status,
         outcome,
         round(duration, 6),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
+from warmroute.gateway.targets import shown_path
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
@@ -41,7 +42,7 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         logger.debug(
             "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
             exchange.request_id.decode("latin-1"),
-            exchange.target.decode("latin-1"),
+            shown_path(exchange.target),
             worker or "-",
             status,
             outcome,

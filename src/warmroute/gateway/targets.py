@@ -44,6 +44,11 @@ def origin_form(target: bytes) -> bytes:
     return path if url.query is None else b"%b?%b" % (path, url.query)
 
 
+def shown_path(target: bytes) -> str:
+    """A target as logs show it: without its query, which may hold a key."""
+    return target.partition(b"?")[0].decode("latin-1")
+
+
 def without_upgrade(method: bytes, target: bytes, version: str, headers: Iterable[Header]) -> bytes:
     """The head of a request as it would be had it not asked for another protocol (RFC 9110, section 7.8)."""
     lines = [b"%b %b HTTP/%b\r\n" % (method, target, version.encode("ascii"))]

@@ -50,6 +50,21 @@ class Run:
         return low
 
 
+def shared_depth(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many leading blocks two prompts share."""
+    high = min(len(one), len(other))
+    if not high or one[0] != other[0]:
+        return 0
+    low = 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[middle - 1] == other[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class Hold:
     """What one request occupies: the path down to `leaf`, `depth` blocks deep, and `private` tokens beside it."""
 

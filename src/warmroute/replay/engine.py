@@ -14,7 +14,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
-from warmroute.replay.cache import Hold, PathCache
+from warmroute.replay.cache import Hold, PathCache, shared_depth
 from warmroute.replay.model import EngineModel
 from warmroute.replay.trace import Turn
 
@@ -33,7 +33,7 @@ class Job:
     __slots__ = (
         "cached_tokens",
         "done",
-        "engine",
+        "expected",
         "hold",
         "keeps",
         "left",
@@ -53,6 +53,8 @@ class Job:
         self.cached_tokens = 0
         self.done = 0
         self.left = turn.prompt_tokens
+        self.expected = -1
+        """Tokens to compute as foreseen in the queue; -1 until somebody asks."""
         self.hold: Hold | None = None
         self.source: Job | None = None
         """The job whose KV cache this one pulls."""
@@ -97,13 +99,32 @@ class Engine:
 
     @property
     def pending_tokens(self) -> int:
-        """Prompt tokens still to be computed, as the cache is now."""
-        left = self._prefilling.left if self._prefilling else 0
-        match = self.cache.match
+        """Prompt tokens still to be computed, given what is cached and what comes before in the queue."""
+        left = 0
+        ahead: list[Turn] = []
+        if self._prefilling is not None:
+            left = self._prefilling.left
+            ahead.append(self._prefilling.turn)
         for job in self.waiting:
-            if not job.pulls:
-                left += job.turn.prompt_tokens - match(job.turn.blocks, job.turn.ends)
+            if job.pulls:
+                continue
+            if job.expected < 0:
+                job.expected = job.turn.prompt_tokens - self._foreseen(job.turn, ahead)
+            left += job.expected
+            ahead.append(job.turn)
         return left
+
+    def foreseen_tokens(self, turn: Turn) -> int:
+        """Tokens of a prompt that will be cached when its turn in the queue comes, if nothing is evicted."""
+        ahead = [job.turn for job in self.waiting if not job.pulls]
+        if self._prefilling is not None:
+            ahead.append(self._prefilling.turn)
+        return self._foreseen(turn, ahead)
+
+    def _foreseen(self, turn: Turn, ahead: list[Turn]) -> int:
+        blocks = turn.blocks
+        depth = max((shared_depth(blocks, other.blocks) for other in ahead), default=0)
+        return max(turn.ends[depth], self.cache.match(blocks, turn.ends))
 
     @property
     def is_computing(self) -> bool:
@@ -172,7 +193,9 @@ class Engine:
         decoding = len(self._decoding)
         joining, self._joining = self._joining, []
         batch = decoding + len(joining)
-        seconds, tokens = self._schedule_prompts(self.model.step_tokens - batch)
+        seconds, tokens = 0.0, 0
+        if self._prefilling is not None or (self.waiting and not self._no_room):
+            seconds, tokens = self._schedule_prompts(self.model.step_tokens - batch)
         self._fresh += joining
         self._steps = 1
         held = self._held

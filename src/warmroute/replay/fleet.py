@@ -14,7 +14,8 @@ class Fleet:
     """`workers` mixed engines, or, when both are set, `prefill` and `decode` engines.
 
     `cache_tokens` is the KV cache of each. `speeds` makes engines differ: the first is `speeds[0]` times as fast as the
-    model says, and so on, over again when there are fewer speeds than engines.
+    model says, and so on, over again when there are fewer speeds than engines. With `tells_cached` engines say with
+    each answer how much of its prompt was cached, and the router learns from it.
     """
 
     workers: int = 8
@@ -23,6 +24,7 @@ class Fleet:
     prefill: int = 0
     decode: int = 0
     speeds: Sequence[float] = (1.0,)
+    tells_cached: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.prefill) != bool(self.decode):

@@ -44,7 +44,7 @@ class View:
         return 0 if turn is None else self.engines[worker].cache.match(turn.blocks, turn.ends)
 
     def pending_tokens(self, worker: Worker) -> int:
-        """Prompt tokens that this worker has still to compute, as its cache is now."""
+        """Prompt tokens that this worker has still to compute, given its cache and its queue."""
         return self.engines[worker].pending_tokens
 
     def first_token_seconds(self, worker: Worker) -> float:
@@ -52,7 +52,7 @@ class View:
         engine, turn = self.engines[worker], self.turn
         if turn is None:
             return 0.0
-        cached = min(self.cached_tokens(worker), turn.prompt_tokens - 1)
+        cached = min(engine.foreseen_tokens(turn), turn.prompt_tokens - 1)
         model = engine.model
         before = max(engine.due - self.now, 0.0) if engine.is_computing else 0.0
         own = model.prefill_seconds(turn.prompt_tokens - cached, cached)
