@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
 
 ENGINES = 3
 CACHE_BLOCKS = 300
-"""Of 32 tokens. All conversations need about 1,100 at their end: three engines cannot hold them all."""
+"""Of 32 tokens. All conversations need about 1,000 at their end: three engines cannot hold them all."""
 PLAN = Play(sessions=24, turns=5)
 WANTED_SHARE = 0.95
 
