@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
 
-.PHONY: fuzz help demo test test-vllm lint format docs bench soak clean
+.PHONY: fuzz help demo test test-vllm compare-vllm lint format docs bench soak clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,9 @@ test: $(VENV)/.dev-installed ## the whole suite
 
 test-vllm: $(VENV)/.dev-installed ## real vLLM engines (needs VLLM_KIT and VLLM_DIR)
 	$(BIN)/pytest -m vllm -s --timeout 900 tests/vllm $(ARGS)
+
+compare-vllm: $(VENV)/.dev-installed ## round robin, approximate and exact mode in front of three real vLLM engines
+	$(BIN)/pytest -m vllm -s --timeout 1200 tests/vllm/test_exact_mode.py $(ARGS)
 
 lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
 	$(BIN)/ruff check

@@ -18,17 +18,19 @@ from warmroute.config.tree import TelemetryConfig
 from warmroute.control.app import create_control_app
 from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
+from warmroute.exact_mode import ExactMode
 from warmroute.fleet.fleet import Fleet
 from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
-from warmroute.gateway.tokenizing import LocalTokens, RemoteTokenizer, Tokenizing
+from warmroute.gateway.tokenizing import LocalTokens, Refiner, RemoteTokenizer, Tokenizing
 from warmroute.http_server import BACKLOG, HttpServer, bind
 from warmroute.open_files import file_limit, open_files
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
 from warmroute.scheduling import scheduler
+from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.limited import LimitedScheduler, WatchedLedger
 from warmroute.scheduling.policy import Policy
@@ -76,6 +78,7 @@ class Router:
         self.index = PrefixIndex(self._ladder, options.index_max_bytes, options.eviction_duration_mins * 60)
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
+        exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
         self.metrics = Metrics()
         self._tracer = _tracer(config.telemetry)
         self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
@@ -84,7 +87,7 @@ class Router:
         tick = config.manager.health_check_interval_secs
         self.fleet = Fleet(
             config,
-            self.scheduler.forget,
+            self._forget,
             on_change=self._fleet_changed,
             on_frozen=self._worker_frozen,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
@@ -94,6 +97,7 @@ class Router:
         security = config.security
         self._tls = ServerTls(security.tls_cert, security.tls_key) if security.tls_cert else None
         self._local_tokenizer = LocalTokenizer(options.tokenizer) if options.tokenizer else None
+        self._exact = None if exact is None else ExactMode(config, exact, self.fleet, self._local_tokenizer, self._rng)
         self._is_draining = False
         log = config.log
         self._access_log = (
@@ -133,6 +137,8 @@ class Router:
         except BaseException:
             self._socket.close()
             raise
+        if self._exact is not None:
+            await self._exact.subscriptions.start()
         self.gateway = Gateway(
             self.config,
             self.scheduler,
@@ -181,6 +187,8 @@ class Router:
                 await self._access_log.close()
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
+        if self._exact is not None:
+            await self._exact.subscriptions.stop()
         await self.fleet.stop()
 
     async def wait(self) -> None:
@@ -230,12 +238,20 @@ class Router:
         """Where the metrics page reads its values. To be called on the event loop, after `start`."""
         return self._control_parts().metric_sources()
 
+    def _forget(self, worker: Worker) -> None:
+        """A worker was removed or has restarted."""
+        self.scheduler.forget(worker)
+        if self._exact is not None:
+            self._exact.subscriptions.forget(worker)
+
     def _policy_names(self) -> dict[Role, str]:
         options = self.config.scheduler
         return {"mixed": options.policy, "prefill": options.prefill_policy, "decode": options.decode_policy}
 
-    def _tokenizing(self) -> Tokenizing | None:
+    def _tokenizing(self) -> Refiner | None:
         options = self.config.scheduler
+        if self._exact is not None:
+            return self._exact.tokens()
         if options.tokenizer_url:
             source = RemoteTokenizer(options.tokenizer_url, lambda: self.fleet.http)
             return Tokenizing(source, options.tokenizer_timeout_secs)
@@ -260,6 +276,7 @@ class Router:
             build=build_labels(),
             fastdeploy_metrics=self._fastdeploy_metrics,
             decisions=self._decisions,
+            kv_events=None if self._exact is None else (self._exact.index, self._exact.subscriptions.counts),
         )
 
     def _uvicorn_config(self, parts: ControlParts) -> uvicorn.Config:

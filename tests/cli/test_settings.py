@@ -294,7 +294,7 @@ def test_every_error_is_told_at_once(tmp_path: Path) -> None:
         "unknown environment variable WARMROUTE_PROT (nearest known: WARMROUTE_PORT)",
         "--max-body-bytes must be greater than or equal to 1, not '0'",
         "F:2: scheduler.policy names an unknown policy nope (known: cache_aware, fd_metrics_score, "
-        "fd_remote_metrics_max_gpu_block, fd_remote_metrics_score, power_of_two, process_tokens, random, "
+        "fd_remote_metrics_max_gpu_block, fd_remote_metrics_score, least_delay, power_of_two, process_tokens, random, "
         "remote_cache_aware, request_num, round_robin)",
         "--port or server.port is required",
     ]

@@ -197,6 +197,8 @@ def sample(option: Option) -> st.SearchStrategy[str]:
         return st.sampled_from(["10.0.0.0/8", "private"])
     if option.path == "log.levels":
         return st.sampled_from(["gateway=debug", "fleet=warning,telemetry=error"])
+    if option.path in ("manager.kv-events-endpoint", "manager.kv-events-replay-endpoint"):
+        return st.sampled_from(["tcp://*:5557", "http://a:1=tcp://*:5557,tcp://*:5558"])
     if option.choices:
         return st.sampled_from(option.choices)
     if option.kind == "true/false":

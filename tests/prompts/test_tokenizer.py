@@ -1,7 +1,7 @@
 import sys
 
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
 from warmroute.prompts.tokenizer import LocalTokenizer, TokenizerError
 
@@ -54,3 +54,40 @@ def test_the_library_is_imported_only_when_asked_for():
     """Importing the module must not need the extra."""
     module = sys.modules["warmroute.prompts.tokenizer"]
     assert not hasattr(module, "Tokenizer")
+
+
+def byte_level(tmp_path, pre_tokenizer):
+    tokenizer = Tokenizer(
+        models.BPE({one: number for number, one in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
+    )
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.add_special_tokens(["<|end|>", AddedToken("<|greedy|>", lstrip=True, special=True)])
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    return LocalTokenizer(path)
+
+
+def test_where_a_text_may_be_cut(tmp_path):
+    """Before special tokens, unless they swallow what stands before them; at lines if that changes nothing."""
+    local = byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False))
+    assert local.specials == ["<|end|>"]
+    assert local.cuts_at_lines
+    # Each piece gets a space before it: a piece that begins inside a text would get one as well.
+    assert not byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=True)).cuts_at_lines
+
+
+def test_parts_are_encoded_by_themselves(tmp_path):
+    local = byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False))
+    parts = ["abc", "<|end|>d", ""]
+    assert [list(ids) for ids in local.encode_parts(parts)] == [local.encode(part) for part in parts]
+    with pytest.raises(TokenizerError, match="cannot be tokenised"):
+        local.encode_parts(["\ud800"])
+
+
+def test_what_is_put_before_a_text(tokenizer_file, tmp_path):
+    assert LocalTokenizer(tokenizer_file).prefix == [0]
+    assert byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False)).prefix == []
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer.post_processor = processors.TemplateProcessing(single="[BOS] $A [BOS]", special_tokens=[("[BOS]", 0)])
+    tokenizer.save(str(tokenizer_file))
+    assert LocalTokenizer(tokenizer_file).prefix is None

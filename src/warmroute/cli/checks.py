@@ -16,6 +16,8 @@ from warmroute.config.tree import Config
 from warmroute.fleet.errors import InvalidInstance
 from warmroute.fleet.instance import check_role
 from warmroute.fleet.static import read_statics
+from warmroute.prompts.chat_template import ChatTemplate
+from warmroute.prompts.tokenizer import TokenizerError
 from warmroute.scheduling.errors import SchedulingError
 from warmroute.scheduling.registry import create_policy, policy_names, policy_options
 from warmroute.telemetry.access_log import STDOUT
@@ -71,6 +73,29 @@ def tokenizer(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     if find_spec("tokenizers") is None:
         return [f"{label} needs the package tokenizers: pip install 'warmroute[tokenizer]'"]
     return []
+
+
+def kv_events(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """What keeps KV events from being followed, and what is of no use without or with them."""
+    scheduler = config.scheduler
+    setting = settings.get("scheduler.kv-events")
+    if not scheduler.kv_events or setting is None:
+        alone = ("scheduler.chat-template", "manager.kv-events-endpoint", "manager.kv-events-replay-endpoint")
+        return [f"{settings[path].label} needs kv-events" for path in alone if path in settings]
+    problems = []
+    if scheduler.tokenizer_url:
+        problems.append(f"{settings['scheduler.tokenizer-url'].label} cannot be used with kv-events: engines tokenise")
+    if scheduler.chat_template and not scheduler.tokenizer:
+        problems.append(f"{settings['scheduler.chat-template'].label} needs tokenizer: without it engines tokenise")
+    missing = [package for package in ("zmq", "jinja2") if find_spec(package) is None]
+    if missing:
+        problems.append(f"{setting.label} needs packages ({', '.join(missing)}): pip install 'warmroute[kv-events]'")
+    elif scheduler.tokenizer and Path(scheduler.tokenizer).is_file():
+        try:
+            ChatTemplate.beside(scheduler.tokenizer, scheduler.chat_template)
+        except TokenizerError as error:
+            problems.append(str(error))
+    return problems
 
 
 def key_limits(config: Config, settings: Mapping[str, Setting]) -> list[str]:

@@ -71,6 +71,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         *found.problems,
         *checks.tokenizer(config, settings),
         *checks.tracing(config, settings),
+        *checks.kv_events(config, settings),
         *checks.access_log(config, settings),
         *key_problems,
     ]

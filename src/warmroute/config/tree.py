@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from warmroute.config.kv_endpoints import kv_endpoints
 from warmroute.config.log_levels import module_levels
 from warmroute.config.values import (
     comma_list,
@@ -212,6 +213,17 @@ class ManagerConfig(_Section):
     breaker_open: float = Field(
         default=10.0, gt=0, description="Seconds until such a worker is tried with one request."
     )
+    kv_events_endpoint: Annotated[TextList, AfterValidator(kv_endpoints)] = Field(
+        default=(),
+        description="[WORKER-URL=]ENDPOINT of KV events, as the engine has it (tcp://*:5557); may be repeated. "
+        "Default: vLLM is asked.",
+    )
+    kv_events_replay_endpoint: Annotated[TextList, AfterValidator(kv_endpoints)] = Field(
+        default=(), description="[WORKER-URL=]ENDPOINT of their replays, as the engine has it; may be repeated."
+    )
+    kv_events_ranks: int = Field(
+        default=1, ge=1, le=1024, description="Data-parallel ranks behind such an endpoint, one port each."
+    )
     enable_infer_ready_check: bool = Field(
         default=False, description="/ready also sends a one-token request to the workers."
     )
@@ -273,9 +285,17 @@ class SchedulerConfig(_Section):
     index_max_bytes: int = Field(
         default=256 * 1024 * 1024, ge=0, description="Memory bound of the prefix index, in bytes."
     )
+    kv_events: bool = Field(
+        default=False,
+        description="Follow the KV events of vLLM and SGLang workers: an exact index (needs warmroute[kv-events]).",
+    )
     tokenizer: str | None = Field(
         default=None,
         description="Path of a local tokenizer.json (needs warmroute[tokenizer]). Bodies above 1 MB go without.",
+    )
+    chat_template: str | None = Field(
+        default=None,
+        description="Chat template for kv-events with a local tokenizer (default: the one beside the tokenizer).",
     )
     tokenizer_url: Annotated[str, AfterValidator(http_url)] = Field(
         default="",

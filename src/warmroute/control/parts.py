@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from warmroute.config.tree import Config
 from warmroute.control.live_feed import LiveFeed
 from warmroute.fleet import Fleet
+from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.history import History
+from warmroute.telemetry.kv_counts import KvCounts
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.worker_families import WorkerState
 
@@ -24,7 +26,8 @@ class ControlParts:
 
     `upstream_connections` is the gateway's number of open connections, `client_connections` that of the server. `build`
     describes the program that runs. `inference_paths` are the paths that the gateway serves: any other method on them
-    is answered 405 here. `feed` carries what live pages show, `decisions` are those that were explained.
+    is answered 405 here. `feed` carries what live pages show, `decisions` are those that were explained, `kv_events`
+    what KV events tell, if they are followed.
     `is_draining` is true once the router is about to end.
     """
 
@@ -43,6 +46,7 @@ class ControlParts:
     fastdeploy_metrics: FastDeployMetrics | None = None
     decisions: DecisionLog = field(default_factory=lambda: DecisionLog(1))
     feed: LiveFeed = field(default_factory=LiveFeed)
+    kv_events: tuple[ExactIndex, KvCounts] | None = None
 
     def metric_sources(self) -> Sources:
         """Where the metrics page reads its values."""
@@ -58,6 +62,7 @@ class ControlParts:
             build=self.build,
             breakers=self.fleet.breakers,
             fastdeploy_metrics=self.fastdeploy_metrics,
+            kv_events=self.kv_events,
         )
 
     def _worker_states(self) -> list[WorkerState]:

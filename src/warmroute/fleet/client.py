@@ -105,6 +105,10 @@ class EngineClient:
         page = await self._page(info.url, info.url + "/v1/models")
         return None if page is None else read_models(page)
 
+    async def page(self, worker_url: str, path: str) -> bytes | None:
+        """What a worker answers to a GET; None for an error, or a status other than 200."""
+        return await self._page(worker_url, worker_url + path)
+
     async def post(self, worker_url: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         """Send JSON to a worker; status and (bounded) answer, both within `seconds`. Raises one of REQUEST_ERRORS."""
         headers = {"content-type": "application/json", **self._credentials(worker_url)}

@@ -120,6 +120,14 @@ class Fleet(FleetView):
             raise RuntimeError("the fleet is not running")
         return self._session
 
+    async def kv_event_sources(self, url: str) -> bytes | None:
+        """What a worker answers to the question where it publishes its KV events; None if it does not."""
+        return await self._client.page(url, "/kv_event_sources")
+
+    async def ask(self, url: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+        """Send JSON to a worker: status and answer. Raises one of `client.REQUEST_ERRORS`."""
+        return await self._client.post(url, path, body, seconds)
+
     def worker_refused(self, worker: Worker) -> None:
         """Nobody answered there: what `judge` says with REFUSED, for a caller that has no request."""
         self.judge(worker, Verdict.REFUSED, b"")

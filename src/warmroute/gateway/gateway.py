@@ -29,7 +29,7 @@ from warmroute.gateway.pd.state import Disaggregation
 from warmroute.gateway.protocol import ClientProtocol
 from warmroute.gateway.retry_budget import RetryBudget
 from warmroute.gateway.single import serve_mixed
-from warmroute.gateway.tokenizing import Tokenizing
+from warmroute.gateway.tokenizing import Refiner
 from warmroute.gateway.upstream.pool import UpstreamPool
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
@@ -93,7 +93,7 @@ class Gateway:
         metrics: Metrics,
         *,
         ladder: Ladder,
-        tokenizer: Tokenizing | None = None,
+        tokenizer: Refiner | None = None,
         rng: Random | None = None,
         tls: ClientTls | None = None,
         descriptors: Descriptors | None = None,

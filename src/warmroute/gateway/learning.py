@@ -25,5 +25,6 @@ def learn_from_usage(exchange: Exchange, lease: Lease, gateway: Gateway) -> None
     usage = read_usage(tail)
     if usage is None:
         return
-    believed = learn(lease, usage.prompt_tokens, usage.cached_tokens, gateway.scheduler.index)
+    scheduler = gateway.scheduler
+    believed = learn(lease, usage.prompt_tokens, usage.cached_tokens, scheduler.index, scheduler.exact)
     gateway.metrics.cache_reported(lease.worker.tally, usage.prompt_tokens, usage.cached_tokens, believed)

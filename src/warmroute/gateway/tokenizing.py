@@ -7,7 +7,6 @@ A remote tokenizer is FastDeploy's: POST with the text under `text`, `prompt` an
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -17,13 +16,12 @@ import aiohttp
 import msgspec
 
 from warmroute.fleet.client import NO_TIMER, read_answer
+from warmroute.gateway.tokenizer_state import TokenizerState
 from warmroute.prompts.body import Kind
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.text import prompt_text, with_token_ids
 from warmroute.prompts.tokenizer import LocalTokenizer, TokenizerError
-
-logger = logging.getLogger(__name__)
 
 # About the length at which encoding takes as long as the hop to a thread and back.
 _INLINE_CHARACTERS = 2048
@@ -31,6 +29,16 @@ _THREADS = 2
 _LONGEST_BODY = 1024 * 1024
 """Bytes of a body that is tokenised. Far above that, taking it apart holds up every other request."""
 _LONGEST_ANSWER = 64 * 1024 * 1024
+
+
+class Refiner(Protocol):
+    """What makes prompts exact."""
+
+    async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder, /) -> Prompt:
+        """The prompt with its tokens, or as it is."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
 
 
 class TokenSource(Protocol):
@@ -48,8 +56,7 @@ class Tokenizing:
 
     def __init__(self, source: TokenSource, timeout_seconds: float) -> None:
         self._source = source
-        self._timeout = timeout_seconds
-        self._failing = False
+        self._state = TokenizerState(timeout_seconds)
 
     async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
         """The prompt with its tokens; as it is when it has no text, is very long, or the tokenizer fails or is late."""
@@ -59,22 +66,13 @@ class Tokenizing:
         if not text:
             return prompt
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._state.deadline):
                 ids = await self._source.token_ids(text)
             refined = with_token_ids(prompt, ids, ladder)
         except (TokenizerError, TimeoutError, ValueError) as error:
-            if not self._failing:
-                self._failing = True
-                reason = str(error) or f"no answer within {self._timeout:g} s"
-                logger.warning(
-                    "tokenizer failed, falling back to bytes until it works again: %s; is --tokenizer-url right, and "
-                    "--tokenizer-timeout-secs long enough?",
-                    reason,
-                )
+            self._state.failed(error)
             return prompt
-        if self._failing:
-            self._failing = False
-            logger.info("tokenizer works again")
+        self._state.worked()
         return refined
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from warmroute.prompts.token_blocks import TokenBlocks
+
 
 class Prompt(Struct, gc=False):  # a struct, because one is made for every request: it costs a third of a dataclass
     """One request as the scheduler sees it.
@@ -16,7 +18,7 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
     `witness` hears of the choices that are made for this request, if it is a `scheduling.witness.Witness`.
     `max_tokens` is None when the client set no cap. Like `request_id` and `session_id` it is for policies
-    of others; none of our own reads it.
+    of others; none of our own reads it. `blocks` are the tokens as the engine sees them, if the exact index is used.
     """
 
     tokens: int = 0
@@ -28,3 +30,4 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     session_id: str | None = None
     seed: int = 0
     witness: object | None = None
+    blocks: TokenBlocks | None = None

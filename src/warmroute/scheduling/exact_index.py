@@ -7,7 +7,7 @@ count. The last token of a prompt is computed in any case, so a prompt that is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from warmroute.prompts.token_blocks import TokenBlocks
@@ -16,6 +16,10 @@ from warmroute.scheduling.worker import Worker
 
 BLOCK_BYTES = 256
 """Memory that one block of one publisher takes, roughly: its entries in three dicts, with their numbers."""
+
+
+MISSES = 5
+"""So many answers in a row must have had less cached than was announced before a worker's events are read anew."""
 
 
 class Coverage(Enum):
@@ -40,6 +44,9 @@ class ExactIndex:
         self._sources: dict[Worker, dict[int, KvSource]] = {}
         self._coverage: dict[KvSource, Coverage] = {}
         self._covered: dict[Worker, Coverage] = {}
+        self._misses: dict[Worker, int] = {}
+        self.on_distrust: Callable[[Worker], None] = lambda worker: None
+        """Told of a worker whose answers show that blocks are missing which its events have never taken back."""
         self.loras: set[str] = set()
         """The adapters that publishers have named."""
         self._by_bit: dict[int, KvSource] = {}
@@ -83,6 +90,7 @@ class ExactIndex:
     def drop(self, worker: Worker) -> None:
         """Forget a worker with all that its publishers have told."""
         self._covered.pop(worker, None)
+        self._misses.pop(worker, None)
         for source in self._sources.pop(worker, {}).values():
             source.clear()
             del self._by_bit[source.bit]
@@ -94,6 +102,19 @@ class ExactIndex:
         for source in self._sources.get(worker, {}).values():
             source.clear()
             self.cover(source, Coverage.NONE)
+
+    def judge(self, worker: Worker, believed_tokens: int, cached_tokens: int) -> None:
+        """Compare an answer with what was believed: a publisher that had to drop events tells nobody.
+
+        What is evicted while a request waits is no lie, so it takes MISSES answers in a row that had less cached.
+        """
+        if cached_tokens >= believed_tokens:
+            self._misses.pop(worker, None)
+            return
+        misses = self._misses[worker] = self._misses.get(worker, 0) + 1
+        if misses >= MISSES:
+            del self._misses[worker]
+            self.on_distrust(worker)
 
     def match(self, blocks: TokenBlocks, model: str | None = None) -> dict[Worker, int]:
         """Tokens of the longest prefix of this prompt that each worker holds; workers that hold none are left out.
@@ -114,17 +135,19 @@ class ExactIndex:
 
     def _walk(self, blocks: TokenBlocks, unit: int, lora: str, live: int) -> Iterator[tuple[int, int]]:
         owners_of = self._owners.get
-        depth, limit = 0, (blocks.tokens - 1) // unit
-        for key in blocks.keys(unit, lora):
-            if depth == limit:
-                break
-            kept = live & owners_of(key, 0)
-            if kept != live:
-                if depth:
-                    yield from _each(live & ~kept, depth * unit)
-                live = kept
-                if not live:
-                    return
+        keys = blocks.keys(unit, lora)
+        limit = (blocks.tokens - 1) // unit
+        depth, last = 0, -1
+        for key in keys if len(keys) == limit else keys[:limit]:
+            owners = owners_of(key, 0)
+            if owners != last:  # a run of blocks mostly has the same owners
+                last = owners
+                if gone := live & ~owners:
+                    if depth:
+                        yield from _each(gone, depth * unit)
+                    live &= owners
+                    if not live:
+                        return
             depth += 1
         if depth:
             yield from _each(live, depth * unit)

@@ -80,6 +80,22 @@ class PrefixIndex:
             matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
         return matched
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether a prompt is on its way to any worker, not answered yet."""
+        return bool(self._trie.pending)
+
+    def on_its_way(self, worker: Worker, fingerprint: Sequence[int]) -> int:
+        """Tokens of this prompt that an unanswered one brings to a worker; 0 if none does."""
+        depth = 0
+        for node in self._trie.path(fingerprint):
+            hold = node.holds.get(worker)
+            if hold is None:
+                break
+            if not self._trie.is_confirmed(hold):
+                depth = node.shared_end(fingerprint, len(fingerprint))
+        return self._trie.tokens_at(depth)
+
     def claim(self, worker: Worker, fingerprint: Sequence[int], now: float, claimant: int) -> float:
         """Record that a prompt is on its way to a worker, on behalf of `claimant` (a number unique to one request).
 

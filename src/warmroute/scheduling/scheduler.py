@@ -7,6 +7,8 @@ from random import Random
 
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.errors import Full, NoPair, NoWorker, PolicyError
+from warmroute.scheduling.exact_index import ExactIndex
+from warmroute.scheduling.exact_matches import exact_matches
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
@@ -31,6 +33,8 @@ class Scheduler:
         clock: Callable[[], float],
     ) -> None:
         self.index = index
+        self.exact: ExactIndex | None = None
+        """Whoever follows KV events sets it."""
         self.ledger = ledger
         # Without their names: the wrapper that carries one would be a call more for every decision.
         self._policies: dict[Role, Policy] = {}
@@ -123,9 +127,13 @@ class Scheduler:
 
     def _show_matches(self, prompt: Prompt) -> Mapping[Worker, int]:
         """Write each worker's match into its row; whoever calls this resets them."""
-        if not prompt.fingerprint:
+        matched: Mapping[Worker, int]
+        if prompt.blocks is not None and self.exact is not None:
+            matched = exact_matches(prompt, prompt.blocks, self.exact, self.index)
+        elif prompt.fingerprint:
+            matched = self.index.match(prompt.fingerprint)
+        else:
             return {}
-        matched = self.index.match(prompt.fingerprint)
         limit = prompt.tokens
         # Rows are kept between decisions and say "nothing matched", so only those that matched are written.
         for worker, tokens in matched.items():

@@ -10,12 +10,15 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Role, Worker
 from warmroute.telemetry.failures import failure_families
 from warmroute.telemetry.families import counter, histogram, worker_gauge
 from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
+from warmroute.telemetry.kv_counts import KvCounts
+from warmroute.telemetry.kv_families import kv_families
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_families import request_families
 from warmroute.telemetry.worker_families import WorkerState, worker_families
@@ -38,7 +41,7 @@ class Sources:
     `workers` yields every worker that is known; those that only hold leases still are found in the ledger.
     `policy_name` names the policy of a role. `upstream_connections` and `client_connections` are numbers of open
     connections. `build` describes the program that runs. `breakers` yields role, id, state as a word and number of
-    openings of every member of the fleet.
+    openings of every member of the fleet. `kv_events` is what is known by them, if they are followed.
     """
 
     metrics: Metrics
@@ -52,6 +55,7 @@ class Sources:
     build: Mapping[str, str] = field(default_factory=dict)
     breakers: Callable[[], Iterable[BreakerRow]] = tuple
     fastdeploy_metrics: FastDeployMetrics | None = None
+    kv_events: tuple[ExactIndex, KvCounts] | None = None
 
     def all_workers(self) -> set[Worker]:
         """Every worker that is known or still holds a lease."""
@@ -79,6 +83,8 @@ class RouterCollector(Collector):
         yield from failure_families(sources.metrics)
         yield from self._process()
         yield from self._breakers()
+        if sources.kv_events is not None:
+            yield from kv_families(*sources.kv_events)
         yield GaugeMetricFamily(
             "warmroute_upstream_connections",
             "Open connections to workers, busy and idle.",

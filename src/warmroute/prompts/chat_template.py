@@ -1,0 +1,116 @@
+"""The chat template of a model: Jinja, in a sandbox, with what Hugging Face's templates expect to find there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from warmroute.prompts.engine_input import Chat
+from warmroute.prompts.tokenizer import TokenizerError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+class ChatTemplate:
+    """Renders messages to the text that an engine would tokenise. Needs the extra `warmroute[kv-events]`."""
+
+    def __init__(self, source: str, special_tokens: Mapping[str, str] | None = None) -> None:
+        """Compile the template. TokenizerError when Jinja is missing or the template is none."""
+        self._template = _compile(source)
+        self._special = dict(special_tokens or {})
+
+    @classmethod
+    def beside(cls, tokenizer: str | Path, template: str | None = None) -> ChatTemplate:
+        """The template in that file, else the one of a model's directory, where `tokenizer` is its tokenizer.json.
+
+        TokenizerError when there is none.
+        """
+        directory = Path(tokenizer).parent
+        config = _read_config(directory / "tokenizer_config.json")
+        source = _source(Path(template) if template else directory / "chat_template.jinja", needed=bool(template))
+        if source is None:
+            told = config.get("chat_template")
+            source = told if isinstance(told, str) else None
+        if source is None:
+            raise TokenizerError(
+                f"no chat template beside {tokenizer}: name one with --chat-template, "
+                "or leave --tokenizer out so that the engines tokenise"
+            )
+        return cls(source, _special_tokens(config))
+
+    def render(self, chat: Chat) -> str:
+        """The text of a chat. TokenizerError when the template refuses it."""
+        names: dict[str, Any] = {
+            **self._special,
+            "messages": chat.messages,
+            "tools": chat.tools,
+            "documents": None,
+            "add_generation_prompt": chat.add_generation_prompt,
+            **chat.options,
+        }
+        try:
+            return self._template.render(**names)
+        except Exception as error:  # whatever a template may raise
+            raise TokenizerError(f"the chat template failed: {type(error).__name__}: {error}") from error
+
+
+def _compile(source: str) -> Template:
+    try:
+        from jinja2 import TemplateError
+        from jinja2.ext import loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError as error:
+        raise TokenizerError("a chat template needs the extra: pip install 'warmroute[kv-events]'") from error
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _strftime_now
+    try:
+        return environment.from_string(source)
+    except TemplateError as error:
+        raise TokenizerError(f"the chat template cannot be used: {error}") from error
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **more: Any) -> str:
+    """Without Jinja's own escapes for HTML, as Hugging Face has it."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **more)
+
+
+def _raise(message: str) -> NoReturn:
+    raise ValueError(message)
+
+
+def _strftime_now(format_: str) -> str:
+    return datetime.now().strftime(format_)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise TokenizerError(f"{path} cannot be used: {error}") from error
+    return config if isinstance(config, dict) else {}
+
+
+def _source(path: Path, *, needed: bool) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if needed or not isinstance(error, FileNotFoundError):
+            raise TokenizerError(f"chat template {path} cannot be used: {error}") from error
+        return None
+
+
+def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    """A token is told as its text or as an object with it."""
+    told = {name: config.get(name) for name in _SPECIAL}
+    texts = {name: value.get("content") if isinstance(value, dict) else value for name, value in told.items()}
+    return {name: text for name, text in texts.items() if isinstance(text, str)}

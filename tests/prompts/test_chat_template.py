@@ -1,0 +1,79 @@
+"""Chat templates, rendered as Hugging Face's libraries render them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from warmroute.prompts.chat_template import ChatTemplate
+from warmroute.prompts.engine_input import Chat
+from warmroute.prompts.tokenizer import TokenizerError
+
+CHATML = """{%- for m in messages %}
+<|im_start|>{{ m['role'] }}
+{{ m['content'] }}<|im_end|>
+{%- endfor %}
+{% if add_generation_prompt %}
+<|im_start|>assistant
+{% endif %}"""
+USER = {"role": "user", "content": "a < b & 'c'"}
+
+
+def test_messages_are_not_escaped_and_blocks_are_trimmed():
+    text = ChatTemplate(CHATML).render(Chat([USER]))
+    assert text == "<|im_start|>user\na < b & 'c'<|im_end|><|im_start|>assistant\n"
+    assert not ChatTemplate(CHATML).render(Chat([USER], add_generation_prompt=False)).endswith("assistant\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{ tools | tojson }}", '[{"name": "é<&>"}]'),
+        ("{{ bos_token }}{{ thinking }}{{ documents is none }}", "<s>yesTrue"),
+        ("{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% endfor %}", "13"),
+        ("{{ messages[0].content.split(' ')[0] }}{% set ns = namespace(a=1) %}{{ ns.a }}", "a1"),
+        ("{{ strftime_now('%%') }}", "%"),
+    ],
+)
+def test_what_templates_expect_to_find(source: str, text: str):
+    chat = Chat([USER], [{"name": "é<&>"}], options={"thinking": "yes"})
+    assert ChatTemplate(source, {"bos_token": "<s>"}).render(chat) == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ raise_exception('roles must alternate') }}",
+        "{{ messages.append(1) }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages[7].content.x }}",
+    ],
+)
+def test_a_template_that_refuses_or_does_what_it_must_not(source: str):
+    with pytest.raises(TokenizerError, match="chat template failed"):
+        ChatTemplate(source).render(Chat([USER]))
+
+
+def test_a_template_that_is_none():
+    with pytest.raises(TokenizerError, match="cannot be used"):
+        ChatTemplate("{% for %}")
+
+
+def test_where_it_is_found(tmp_path: Path):
+    tokenizer = tmp_path / "tokenizer.json"
+    with pytest.raises(TokenizerError, match="--chat-template"):
+        ChatTemplate.beside(tokenizer)
+    config = {"chat_template": "config {{ eos_token }}", "eos_token": {"content": "<end>"}, "pad_token": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert ChatTemplate.beside(tokenizer).render(Chat([USER])) == "config <end>"
+    (tmp_path / "chat_template.jinja").write_text("file")
+    assert ChatTemplate.beside(tokenizer).render(Chat([USER])) == "file"
+    (tmp_path / "own").write_text("own {{ eos_token }}")
+    assert ChatTemplate.beside(tokenizer, str(tmp_path / "own")).render(Chat([USER])) == "own <end>"
+    with pytest.raises(TokenizerError, match="missing"):
+        ChatTemplate.beside(tokenizer, str(tmp_path / "missing"))
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(TokenizerError, match="tokenizer_config"):
+        ChatTemplate.beside(tokenizer)
