@@ -55,6 +55,7 @@ class ClientProtocol(TurnTaking):
     _bytes_before = 0  # of these, what came no later than the end of the last request: no less than was its own
     _control_body_bytes = 0
     _upgrade_asked = False
+    _admitted_by: bytes | None = None  # the very field of the last request that was let in: most repeat all fields
     _is_surplus = False  # came when hardly a file more could be opened
 
     # asyncio.Protocol
@@ -195,8 +196,10 @@ class ClientProtocol(TurnTaking):
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
-        if gateway.doorkeeper is not None:
+        if gateway.doorkeeper is not None and head.authorization is not self._admitted_by:
             refusal = refusal or gateway.doorkeeper.refusal(head)
+            if refusal is None and not head.api_key:
+                self._admitted_by = head.authorization
         if self._is_surplus and gateway.descriptors.is_short:
             refusal = refusal or OutOfResources(str(gateway.descriptors))
         if refusal is None:
