@@ -72,11 +72,26 @@ async def prometheus_over(router_port: int, directory: Path):
         stdout=sys.stderr,
         stderr=sys.stderr,
     )
+    url = f"http://127.0.0.1:{port}"
     try:
-        yield f"http://127.0.0.1:{port}"
+        await ready(url)
+        yield url
     finally:
         process.terminate()
         await process.wait()
+
+
+async def ready(url: str) -> None:
+    """Wait until a Prometheus that was started answers queries; before that it is not there, or answers 503."""
+    async with asyncio.timeout(30), aiohttp.ClientSession() as http:
+        while True:
+            try:
+                async with http.get(f"{url}/-/ready") as answer:
+                    if answer.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.1)
 
 
 async def query(http: aiohttp.ClientSession, url: str, expression: str) -> list:
@@ -90,11 +105,8 @@ async def answers(http: aiohttp.ClientSession, url: str, expression: str, router
     """Ask until there is a result, with traffic meanwhile; fails after half a minute."""
     async with asyncio.timeout(30):
         while True:
-            try:
-                if result := await query(http, url, expression):
-                    return result
-            except aiohttp.ClientConnectionError:
-                pass  # it is starting
+            if result := await query(http, url, expression):
+                return result
             await ask(router_port, STREAM)
             await asyncio.sleep(0.2)
 
