@@ -47,6 +47,9 @@ DURATION ?= 180
 soak: $(VENV)/.dev-installed ## kill and restart engines under 200 clients for DURATION seconds
 	$(BIN)/python -m benchmarks.soak --duration $(DURATION) $(ARGS)
 
+grid: $(VENV)/.dev-installed ## every policy on the public traces in TRACES (ARGS=--quick: a quick look)
+	$(BIN)/python -m benchmarks.grid --traces $(TRACES) $(ARGS)
+
 clean: ## remove the environments and caches
 	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 

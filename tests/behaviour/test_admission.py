@@ -246,3 +246,20 @@ async def test_without_a_limit_nothing_of_this_is_there(worker: ScriptedWorker) 
     async with running(config(worker.url)) as router:
         assert type(router.scheduler).__name__ == "Scheduler"
         assert type(router.ledger).__name__ == "Ledger"
+
+
+async def test_a_worker_of_whose_return_nobody_tells_is_noticed(worker: ScriptedWorker) -> None:
+    """Pools may change without a word; who waits looks by itself, now and then."""
+    async with ScriptedWorker(Holding()) as other, router_over(worker, other, scheduler=limits()) as router:
+        member = router.fleet.get(other.url)
+        member.drained = True
+        router.fleet._roster.pools.invalidate()
+        answers = [ask(router, name) for name in "ab"]
+        await began(worker.script, 1)
+        await waiting(router, 1)
+        member.drained = False
+        router.fleet._roster.pools.invalidate()
+        await began(other.script, 1)
+        worker.script.answer(0)
+        other.script.answer(0)
+        assert [answer.status for answer in await asyncio.gather(*answers)] == [200, 200]

@@ -127,3 +127,11 @@ async def test_the_number_of_watchers_is_bounded(control):
     assert answer.body["error"]["code"] == "too_many_watchers"
     for stream in streams:
         stream.close()
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many", ""])
+async def test_a_bad_parameter_is_named(control, limit):
+    answer = await control.get(f"/admin/decisions?limit={limit}")
+    assert answer.status == 400
+    assert answer.body["error"]["code"] == "invalid_parameter"
+    assert answer.body["error"]["message"].startswith("limit: ")

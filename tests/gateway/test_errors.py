@@ -14,6 +14,7 @@ TABLE = [
     (errors.InvalidBody(InvalidJson("x")), 400, "invalid_request_error", "invalid_json", "Invalid JSON format: x."),
     (errors.InvalidBody(BadRequest("Invalid type", "model")), 400, "invalid_request_error", None, "Invalid type"),
     (errors.NotAuthorised("x"), 401, "invalid_request_error", "invalid_api_key", "x"),
+    (errors.KeyExhausted("x", 7), 429, "rate_limit_error", "rate_limit_exceeded", "x"),
     (errors.Overloaded("x", 7), 429, "rate_limit_error", "overloaded", "x"),
     (errors.UnknownModel("m"), 404, "invalid_request_error", "model_not_found", "The model 'm' does not exist"),
     (errors.RequestTimeout("x"), 408, "invalid_request_error", "request_timeout", "x"),
@@ -73,7 +74,8 @@ def test_the_worker_at_fault_is_named(kind):
 
 
 def test_who_is_to_come_back_later_is_told_when():
-    assert answer_to(errors.Overloaded("x", 7)).headers == ((b"retry-after", b"7"),)
+    for kind in (errors.Overloaded, errors.KeyExhausted):
+        assert answer_to(kind("x", 7)).headers == ((b"retry-after", b"7"),)
 
 
 def test_the_field_at_fault_is_named():

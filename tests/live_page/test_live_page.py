@@ -38,6 +38,7 @@ def events_of(*workers: WorkerView, **changes) -> str:
         workers=len(workers),
         routable=sum(one.can_be_chosen for one in workers),
         running=7,
+        queued=4,
         pending_prefill_tokens=12_345,
         requests_per_second=3.25,
         errors_per_second=0.5,
@@ -66,6 +67,7 @@ def a_worker(number: int, **changes) -> WorkerView:
         "role": "mixed",
         "state": "healthy",
         "breaker": "closed",
+        "stuck": False,
         "can_be_chosen": True,
         "running": number,
         "pending_prefill_tokens": 1200,
@@ -166,6 +168,7 @@ async def test_figures_have_three_digits_and_a_unit(open_page):
             "g-workers": "2 / 2",
             "g-rate": "3.3",
             "g-rate-note": "0.5 errors / s",
+            "g-running-note": "on 2 workers, 4 wait for a place",
             "g-ttft": "42 ms",
             "g-ttft-note": "p99 1.50 s",
             "g-hit": "82 %",
@@ -212,10 +215,11 @@ async def test_charts_say_in_words_what_they_draw(open_page):
 
 
 MANY = [
-    *[a_worker(n) for n in range(1, 59)],
+    *[a_worker(n) for n in range(1, 58)],
     a_worker(60, state="unhealthy", can_be_chosen=False),
     a_worker(61, breaker="open", can_be_chosen=False),
     a_worker(62, breaker="half_open"),
+    a_worker(59, stuck=True, can_be_chosen=False),
     a_worker(63, state="draining", can_be_chosen=False),
     a_worker(64, state="starting", can_be_chosen=False, dialect=None, hit_share=None, ttft_seconds=None),
     a_worker(65, state="paused", can_be_chosen=False),
@@ -234,6 +238,7 @@ async def test_nothing_is_cut_off_and_all_text_can_be_read(open_page, scheme, wi
         assert await page.evaluate(CUT_OFF) == []
         assert await page.evaluate(TOO_FAINT) == []
         await expect(card_of(page, 61)).to_contain_text("breaker open")
+        await expect(card_of(page, 59)).to_contain_text("stuck")
         assert await page.locator("#flow-picture .end.to").count() <= 12
 
 
@@ -276,6 +281,16 @@ async def test_keys_are_asked_for_and_stay_in_the_tab(open_page):
         await expect(card(page, worker).locator(".badge")).to_have_text("draining")
         assert seen == [None, "Bearer secret"]
         assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+
+
+async def test_the_description_of_the_control_side_works_without_any_other_host(open_page):
+    async with running(config()) as router:
+        page = await open_page(router.port)
+        await page.get_by_role("link", name="Control endpoints").click()
+        await expect(page.get_by_role("heading", name="workers")).to_be_visible(timeout=PATIENT)
+        await page.get_by_role("button", name="GET /admin/state").first.click()
+        await page.get_by_role("button", name="Execute").click()
+        await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
 
 
 async def test_the_files_of_the_page_say_what_they_are_and_others_are_not_there():

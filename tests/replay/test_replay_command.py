@@ -69,6 +69,22 @@ def test_the_engine_model_can_be_set(mooncake: Path, tmp_path: Path) -> None:
     assert means[1] > 10 * means[0]
 
 
+def test_options_of_the_scheduler_can_be_set(mooncake: Path, tmp_path: Path) -> None:
+    shares = []
+    for weight in ("0", "1"):
+        figures = tmp_path / "figures.json"
+        argv = [
+            "replay",
+            str(mooncake),
+            "--policy=cache_aware",
+            f"--set=hit_ratio_weight={weight}",
+            f"--json={figures}",
+        ]
+        assert main([*argv, "--set", "cache-block-size=64"]) == 0
+        shares.append(json.loads(figures.read_text())[0]["hit_share"])
+    assert shares[0] < shares[1]
+
+
 def test_a_trace_may_be_gzipped_and_cut(mooncake: Path, tmp_path: Path, capsys: Captured) -> None:
     packed = tmp_path / "talks.jsonl.gz"
     packed.write_bytes(gzip.compress(mooncake.read_bytes()))
@@ -83,6 +99,8 @@ def test_a_trace_may_be_gzipped_and_cut(mooncake: Path, tmp_path: Path, capsys: 
         (["--prefill=2"], "prefill and decode engines come together: give both numbers or none"),
         (["--rate=x0"], "argument --rate: must be above 0, not 0"),
         (["--engine-model=prefil=1"], "argument --engine-model: 'prefil' is none of step, prefill_token"),
+        (["--set", "hit-ratio=1"], "--set hit-ratio=1: no option of the scheduler (nearest known: hit-ratio-weight)"),
+        (["--set", "load_balance_weight=-1"], "--set load-balance-weight: Input should be greater than or equal to 0"),
         (["--speeds=1,-1"], "argument --speeds: must be above 0, not -1"),
     ],
 )

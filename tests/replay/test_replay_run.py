@@ -54,6 +54,54 @@ def test_every_request_ends_with_all_its_tokens(fleet: Fleet, policy: str) -> No
         assert 0 <= request.cached_tokens < request.prompt_tokens
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 25),
+    st.integers(1, 5),
+    st.sampled_from([2500, 6000, 50_000]),
+    st.sampled_from([(1, 0, 0), (3, 0, 0), (8, 1, 2), (8, 2, 1)]),
+    st.sampled_from([64, 700, 8192]),
+    st.sampled_from([1, 3, 256]),
+)
+def test_nothing_is_held_when_all_is_over(
+    sessions: int, turns: int, cache: int, engines: tuple[int, int, int], step_tokens: int, running: int
+) -> None:
+    seen: list[View] = []
+
+    def make(view: View) -> Policy:
+        seen.append(view)
+        return lambda candidates, prompt, rng: rng.choice(candidates)
+
+    model = EngineModel(step_tokens=step_tokens, max_running=running)
+    workers, prefill, decode = engines
+    fleet = Fleet(workers, model, cache, prefill, decode)
+    result = run(conversations(sessions, turns), Rival("any", make), fleet, rate=5.0)
+    assert len(result.requests) == sessions * turns
+    for engine in seen[0].engines.values():
+        assert (engine.running, len(engine.waiting), engine.pending_tokens) == (0, 0, 0)
+        assert (engine.cache.pinned, engine.cache.private) == (0, 0)
+        assert 0 <= engine.cache.idle <= engine.cache.capacity
+
+
+def test_a_pair_takes_a_prefill_a_transfer_and_a_step() -> None:
+    model = EngineModel(step_tokens=100_000)
+    trace = Trace("one", [Session([Turn(6400, 3, list(range(100)), range(0, 101 * BLOCK, BLOCK))], 0.0)])
+    (served,) = run(trace, "cache_aware", Fleet(prefill=1, decode=1, model=model)).served
+    prefill, transfer = model.prefill_seconds(6400), model.transfer_seconds(6400)
+    assert served.first_token == pytest.approx(prefill + transfer + model.decode_step(1, 6400))
+    rest = model.decode_steps(2, 1, 6401)
+    assert served.end == pytest.approx(served.first_token + rest)
+
+
+def test_a_decode_engine_pulls_only_what_it_lacks() -> None:
+    blocks, ends = list(range(100)), range(0, 101 * BLOCK, BLOCK)
+    trace = Trace("twice", [Session([Turn(6400, 2, blocks, ends), Turn(6400, 2, blocks, ends, 5.0)], 0.0)])
+    model = EngineModel(transfer=0.0, transfer_token=1e-3)
+    first, second = run(trace, "cache_aware", Fleet(prefill=1, decode=1, model=model)).served
+    assert first.first_token - first.arrival > 6.4
+    assert second.first_token - second.arrival < 0.1
+
+
 def test_prompt_tokens_are_cached_or_computed() -> None:
     computed: list[int] = []
 

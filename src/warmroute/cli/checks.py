@@ -73,6 +73,14 @@ def tokenizer(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     return []
 
 
+def key_limits(config: Config, settings: Mapping[str, Setting]) -> list[str]:
+    """Limits for API keys of which there are none."""
+    if config.security.api_key:
+        return []
+    names = ("security.api-key-rate", "security.api-key-burst", "security.api-key-max-inflight")
+    return [f"{settings[name].label} needs api-key or api-key-file" for name in names if name in settings]
+
+
 def certificates(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     """What keeps the certificates from being used, and what contradicts itself."""
     security = config.security

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from warmroute.cli.replay_values import engine_model, policy_by_name, rate_factor, speed_list
+from warmroute.cli.replay_values import engine_model, policy_by_name, rate_factor, scheduler_options, speed_list
 from warmroute.cli.values import positive_int
+from warmroute.config.tree import SchedulerConfig
 from warmroute.replay.fleet import Fleet
 from warmroute.replay.model import EngineModel
 from warmroute.replay.progress import ReplayProgress
@@ -54,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive_int, metavar="N", help="stop after the session with request N")
     parser.add_argument("--seed", type=int, default=0, help="seed of starts and of policies (default: 0)")
     parser.add_argument("--decode-policy", metavar="NAME", help="policy of decode engines (default: request_num)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="option of the scheduler, as in the configuration file; may be repeated",
+    )
     engines = parser.add_argument_group("engines")
     engines.add_argument("--workers", type=positive_int, default=fleet.workers, metavar="N", help="mixed engines")
     engines.add_argument("--prefill", type=positive_int, default=0, metavar="N", help="instead: prefill engines, and")
@@ -96,6 +104,7 @@ class _Cell:
 
 def run(args: argparse.Namespace) -> int:
     """Replay all combinations; show and write the figures."""
+    options = scheduler_options(args.set)
     policies = [policy_by_name(name) for name in args.policy or _POLICIES]
     decode_policy = policy_by_name(args.decode_policy) if args.decode_policy else None
     fleet = Fleet(
@@ -105,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     cells = [_Cell(trace, rate, policy) for trace in traces for rate in args.rate or (1.0,) for policy in policies]
     # A large trace is millions of objects that stay: the garbage collector need not look at them.
     gc.freeze()
-    results = list(_play(cells, fleet, args.seed, decode_policy))
+    results = list(_play(cells, fleet, options, args.seed, decode_policy))
     print_results(Console(), results)
     if args.html:
         args.html.write_text(page(results), encoding="utf-8")
@@ -119,7 +128,9 @@ def _read(path: Path, limit: int | None) -> Trace:
     return trace if limit is None else trace.first(limit)
 
 
-def _play(cells: Sequence[_Cell], fleet: Fleet, seed: int, decode_policy: AnyPolicy | None) -> Iterator[Result]:
+def _play(
+    cells: Sequence[_Cell], fleet: Fleet, options: SchedulerConfig, seed: int, decode_policy: AnyPolicy | None
+) -> Iterator[Result]:
     with ReplayProgress(Console(stderr=True), sum(cell.trace.requests for cell in cells)) as progress:
         for cell in cells:
             result = replay(
@@ -128,6 +139,7 @@ def _play(cells: Sequence[_Cell], fleet: Fleet, seed: int, decode_policy: AnyPol
                 fleet,
                 rate=cell.rate,
                 seed=seed,
+                options=options,
                 decode_policy=decode_policy,
                 progress=progress.update,
             )

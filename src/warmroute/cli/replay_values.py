@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from warmroute.cli.values import not_negative, positive, positive_int
-from warmroute.config.options import hint
+from warmroute.config.options import hint, kebab
 from warmroute.config.tree import SchedulerConfig
 from warmroute.prompts.prompt import Prompt
 from warmroute.replay.model import EngineModel
@@ -45,6 +48,23 @@ def engine_model(text: str) -> EngineModel:
         value: Any = positive_int(number) if name in _WHOLE else not_negative(number)
         model = replace(model, **{name: value})
     return model
+
+
+def scheduler_options(settings: Sequence[str]) -> SchedulerConfig:
+    """The options of the scheduler with some of them set, each as `key=value`. Raises ValueError."""
+    known = {kebab(name) for name in SchedulerConfig.model_fields}
+    values: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = kebab(key.strip())
+        if not equals or key not in known:
+            raise ValueError(f"--set {setting}: no option of the scheduler{hint(key, known)}, as in key=value")
+        values[key] = value
+    try:
+        return SchedulerConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"--set {first['loc'][0]}: {first['msg']}") from None
 
 
 def policy_by_name(name: str) -> AnyPolicy:

@@ -18,11 +18,14 @@ class Worker(Struct):
     hit_share: float | None
     ttft_seconds: float | None
     breaker: str = "closed"
+    stuck: bool = False
     dialect: str | None = None
 
     @property
     def condition(self) -> str:
         """The one word for people: what keeps requests away, or the state."""
+        if self.stuck:
+            return "stuck"
         return self.state if self.breaker == "closed" else f"breaker {self.breaker.replace('_', ' ')}"
 
 
@@ -38,6 +41,7 @@ class Totals(Struct):
     hit_share: float | None
     ttft_p50_seconds: float | None
     ttft_p99_seconds: float | None
+    queued: int = 0
 
 
 class State(Struct):

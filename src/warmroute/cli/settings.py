@@ -74,6 +74,7 @@ def load_settings(args: Namespace, environ: Mapping[str, str], *, serving: bool 
         *key_problems,
     ]
     problems += checks.certificates(config, settings)
+    problems += checks.key_limits(config, settings)
     if not implied.problems:
         problems += checks.workers(config)
     for remark in checks.to_serve(config, settings):

@@ -39,7 +39,7 @@ def describe(state: State, url: str) -> str:
         f"can get requests",
         f"{url}: warmroute {state.version}, {state.mode}, {state.policy}, up {age(state.uptime_seconds)}",
         f"{rate(totals.requests_per_second)} requests/s, {rate(totals.errors_per_second)} errors/s, "
-        f"{totals.running} running, {count(totals.pending_prefill_tokens)} prompt tokens wait",
+        f"{totals.running} running, {totals.queued} queued, {count(totals.pending_prefill_tokens)} prompt tokens wait",
         f"TTFT p50 {seconds(totals.ttft_p50_seconds)}, p99 {seconds(totals.ttft_p99_seconds)}, "
         f"cache hits {share(totals.hit_share)} of prompt tokens",
     ]

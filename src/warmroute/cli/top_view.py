@@ -22,7 +22,14 @@ SORTS: dict[str, Callable[[Worker], tuple[object, ...]]] = {
     "TTFT": lambda worker: (-(worker.ttft_seconds or 0.0), worker.id),
     "hits": lambda worker: (worker.hit_share is None, worker.hit_share, worker.id),
 }
-_STYLES = {"healthy": "green", "unhealthy": "bold red", "gone": "bold red", "draining": "yellow", "paused": "yellow"}
+_STYLES = {
+    "healthy": "green",
+    "stuck": "bold red",
+    "unhealthy": "bold red",
+    "gone": "bold red",
+    "draining": "yellow",
+    "paused": "yellow",
+}
 
 
 @dataclass
@@ -97,6 +104,8 @@ def _glance(state: State) -> Text:
     ]
     if totals.errors_per_second:
         parts.insert(2, ("errors/s", rate(totals.errors_per_second)))
+    if totals.queued:
+        parts.insert(3, ("queued", count(totals.queued)))
     line = Text(no_wrap=True, overflow="ellipsis")
     for name, value in parts:
         line.append(f"{name} ", style="dim").append(value, style="bold red" if name == "errors/s" else "bold").append(

@@ -299,6 +299,15 @@ class SecurityConfig(_Section):
         default=(), repr=False, description="Key that inference requests must bring; may be repeated."
     )
     api_key_file: str = Field(default="", description="File with such keys, one a line.")
+    api_key_rate: float = Field(
+        default=0.0, ge=0, description="Requests per second that each API key may send; others get 429. 0: any number."
+    )
+    api_key_burst: int = Field(
+        default=10, ge=1, description="Requests that a key may send at once after a pause, beside api-key-rate."
+    )
+    api_key_max_inflight: int = Field(
+        default=0, ge=0, description="Requests of each API key that may run at once; others get 429. 0: any number."
+    )
     admin_key: Secrets = Field(
         default=(),
         repr=False,

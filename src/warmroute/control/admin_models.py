@@ -20,6 +20,7 @@ class WorkerView(_Answer):
     role: Role
     state: MemberState
     breaker: str = Field(description="closed, open, half_open or trying.")
+    stuck: bool = Field(description="Whether it begins no answers while others do.")
     can_be_chosen: bool = Field(description="Whether new requests may go there.")
     running: int = Field(description="Requests under way.")
     pending_prefill_tokens: int = Field(description="Uncached prompt tokens sent there, no answer begun.")
@@ -41,6 +42,7 @@ class Totals(_Answer):
     workers: int
     routable: int = Field(description="Workers that may get new requests.")
     running: int
+    queued: int = Field(description="Requests that wait in the router for a place on a worker.")
     pending_prefill_tokens: int
     requests_per_second: float
     errors_per_second: float

@@ -14,6 +14,7 @@ from warmroute.control.access import AccessGuard, AccessRules
 from warmroute.control.admin import admin_routes
 from warmroute.control.cancelled import AnswersWhenCancelled
 from warmroute.control.decode_instances import decode_instances_routes
+from warmroute.control.describe.pages import description_routes
 from warmroute.control.errors import install_error_handlers
 from warmroute.control.health import health_routes
 from warmroute.control.live_page import live_page_routes
@@ -37,7 +38,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         yield
         await readiness.close()
 
-    app = FastAPI(title="Warmroute", version=parts.version, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(title="Warmroute", openapi_url=None, lifespan=lifespan)
     install_error_handlers(app, parts.inference_paths)
     for routes in (
         register_routes(parts),
@@ -49,6 +50,7 @@ def create_control_app(parts: ControlParts) -> FastAPI:
         abort_routes(parts),
         admin_routes(parts),
         live_page_routes(),
+        description_routes(parts.version),
     ):
         app.include_router(routes)
     app.add_middleware(AccessGuard, rules=AccessRules(parts.config))

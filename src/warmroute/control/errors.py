@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -55,6 +56,12 @@ def install_error_handlers(app: FastAPI, inference_paths: Collection[str]) -> No
             status, headers = 405, {"Allow": "POST"}
         return openai_response(_routing_error(request, status, error.detail), headers)
 
+    async def bad_parameter(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101
+        first = error.errors()[0]
+        message = f"{first['loc'][-1]}: {first['msg']}"
+        return openai_response(OpenAIError(400, message, code="invalid_parameter"))
+
     async def bug(request: Request, error: Exception) -> Response:
         # The server logs the traceback; the client learns nothing of our insides.
         return openai_response(OpenAIError(500, "Internal server error", code="internal_error"))
@@ -65,6 +72,7 @@ def install_error_handlers(app: FastAPI, inference_paths: Collection[str]) -> No
     app.add_exception_handler(ControlError, control_error)
     app.add_exception_handler(OpenAIError, openai_error)
     app.add_exception_handler(HTTPException, routing_error)
+    app.add_exception_handler(RequestValidationError, bad_parameter)
     app.add_exception_handler(ClientDisconnect, client_left)
     app.add_exception_handler(Exception, bug)
 

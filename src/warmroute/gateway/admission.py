@@ -26,6 +26,8 @@ from warmroute.telemetry.metrics import Metrics
 _PRIORITY = re.compile(rb"^x-request-priority:[ \t]*([+-]?[0-9]{1,9})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
 _LONGEST_RETRY_AFTER = 60
 _CLOCK_GRAIN = 0.002  # uvloop counts in milliseconds
+_LOOK_SECONDS = 1.0
+"""How long it may go unnoticed, at most, that a worker is there again without having been given anything back."""
 
 
 class _Waiter:
@@ -144,10 +146,12 @@ class Admission:
     def _watch(self) -> None:
         end = self._line.next_end
         if end is not None:
-            self._timer = self._loop.call_at(end, self._time_over)
+            self._timer = self._loop.call_at(min(end, self._loop.time() + _LOOK_SECONDS), self._look)
 
-    def _time_over(self) -> None:
+    def _look(self) -> None:
+        """End the waiting of those whose time is over. Once a second, see whether somebody may go after all."""
         self._timer = None
+        self.place_freed()
         for place in self._line.expired(self._loop.time() + _CLOCK_GRAIN):
             place.who.is_late = True
             place.who.exchange.wake()

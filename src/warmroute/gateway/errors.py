@@ -74,6 +74,14 @@ class NotAuthorised(RequestError):
     """The request brought no API key, or one that is not valid."""
 
 
+class KeyExhausted(RequestError):
+    """The API key has had what it may for now; `retry_after` is in seconds."""
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
 class Unavailable(GatewayError):
     """The router cannot serve anybody right now; later it may."""
 
@@ -239,6 +247,9 @@ def answer_to(error: GatewayError, *, begun: bool = False) -> Answer:
             return _answer(414, text, "invalid_request_error", code="uri_too_long")
         case HeadTooLarge():
             return _answer(431, text, "invalid_request_error", code="request_header_fields_too_large")
+        case KeyExhausted(retry_after=seconds):
+            headers = ((b"retry-after", b"%d" % seconds),)
+            return _answer(429, text, "rate_limit_error", code="rate_limit_exceeded", headers=headers)
         case Overloaded(retry_after=seconds):
             headers = ((b"retry-after", b"%d" % seconds),)
             return _answer(429, text, "rate_limit_error", code="overloaded", headers=headers)

@@ -82,6 +82,8 @@ class Exchange:
     lease: Lease | PairLease | None = None
     task: Driver | None = None
     client_gone = False
+    key_holder = -1
+    """Whose key it counts for, where keys have limits."""
     started = False
     status = 0
     held: HeldAnswer | None = None

@@ -111,7 +111,8 @@ class Gateway:
         self.failures = FailureLog(self.loop.time)
         self.pd = Disaggregation(config.scheduler, metrics)
         keys = Keyring(config.security.api_key)
-        self.doorkeeper = Doorkeeper(keys) if keys else None
+        self.doorkeeper = Doorkeeper(keys, config.security) if keys else None
+        self.key_limits = None if self.doorkeeper is None else self.doorkeeper.limits
         self.keeps_credentials = bool(keys or config.security.worker_key)
         """Whether a client's credentials stay here: they are the router's own, or workers get others."""
         self.explainer = Explainer(

@@ -58,6 +58,7 @@ class ClientProtocol(TurnTaking):
     _control_body_bytes = 0
     _upgrade_asked = False
     _idle_since = -1.0  # what has been found idle once; a request may have been on its way
+    _admitted_by: bytes | None = None  # the very field of the last request that was let in: most repeat all fields
     _is_surplus = False  # came when hardly a file more could be opened
 
     # asyncio.Protocol
@@ -198,8 +199,10 @@ class ClientProtocol(TurnTaking):
             extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
         )
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
-        if gateway.doorkeeper is not None:
+        if gateway.doorkeeper is not None and head.authorization is not self._admitted_by:
             refusal = refusal or gateway.doorkeeper.refusal(head)
+            if refusal is None and not head.api_key:
+                self._admitted_by = head.authorization
         if self._is_surplus and gateway.descriptors.is_short:
             refusal = refusal or OutOfResources(str(gateway.descriptors))
         if refusal is None:

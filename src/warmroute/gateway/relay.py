@@ -27,6 +27,8 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
     try:
         if exchange.refusal is not None:
             raise exchange.refusal
+        if gateway.key_limits is not None and gateway.doorkeeper is not None:
+            gateway.doorkeeper.enter(exchange, gateway.key_limits, gateway.loop.time())
         try:
             prompt = read_request(exchange.body, exchange.kind, gateway.ladder)
         except BadRequest as error:
@@ -57,6 +59,8 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))
         exchange.fail(InternalError())
     finally:
+        if exchange.key_holder >= 0 and gateway.key_limits is not None:
+            gateway.key_limits.leave(exchange.key_holder)
         if exchange.target:
             count_request(exchange, gateway, began)
         exchange.finish()

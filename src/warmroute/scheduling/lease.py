@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from warmroute.prompts.prompt import Prompt
+from warmroute.scheduling.pace import Expectation
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Worker
 
@@ -41,6 +42,7 @@ class Lease:
         "_entry",
         "_index",
         "_ledger",
+        "expectation",
         "last_used",
         "matched_tokens",
         "opened_at",
@@ -64,6 +66,8 @@ class Lease:
         self._ledger = ledger
         self._entry: Entry | None = entry
         self._index = index
+        self.expectation: Expectation | None = None
+        """When the prefill should be done, for a policy that wants to know how that went."""
         self.serial = entry.serial
         """Unique among the leases of a ledger; names this request's claims in the index."""
         self.worker: Worker = entry.worker
@@ -87,6 +91,9 @@ class Lease:
         if entry is None:
             return
         entry.give_back_prefill()
+        if (expectation := self.expectation) is not None:
+            self.expectation = None
+            expectation.met()
         index, self._index = self._index, None
         if index is not None:
             index.confirm(self.serial)
@@ -98,6 +105,9 @@ class Lease:
             return
         self._entry = None
         self._ledger.close(entry)
+        if (expectation := self.expectation) is not None:
+            self.expectation = None
+            expectation.void()
         index = self._index
         if index is None:
             return
@@ -118,6 +128,8 @@ class Lease:
             return
         self._ledger.close(entry)
         self._ledger.lost_leases += 1
+        if self.expectation is not None:
+            self.expectation.void()
         if self._index is not None:
             self._index.abandon(self.worker, self.prompt.fingerprint, self.serial)
         opened_at = f"; opened at\n{self.opened_at}" if self.opened_at else ""

@@ -18,6 +18,7 @@ from warmroute.scheduling.worker import Candidate
 NAME_MARK = "policy_name"
 REPORTS_MARK = "reads_reports"
 TURNS_MARK = "takes_turns"
+PACED_MARK = "is_paced"
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
@@ -48,13 +49,19 @@ class NamedPolicy:
         return self.choose(candidates, prompt, rng)
 
 
-def policy(name: str, *, reads_reports: bool = False, takes_turns: bool = False) -> Callable[[_Target], _Target]:
-    """Mark a function or a class of the policies package as the policy `name`. The registry finds it by the mark."""
+def policy(
+    name: str, *, reads_reports: bool = False, takes_turns: bool = False, paced: bool = False
+) -> Callable[[_Target], _Target]:
+    """Mark a function or a class of the policies package as the policy `name`. The registry finds it by the mark.
+
+    A `paced` one reads each row's `pace`, so the scheduler keeps it, and hands its own clock to the attribute `clock`.
+    """
 
     def mark(target: _Target) -> _Target:
         setattr(target, NAME_MARK, name)
         setattr(target, REPORTS_MARK, reads_reports)
         setattr(target, TURNS_MARK, takes_turns)
+        setattr(target, PACED_MARK, paced)
         return target
 
     return mark
@@ -77,6 +84,11 @@ def policy_label(choose: Policy) -> str:
 def takes_turns(choose: Policy) -> bool:
     """Whether a policy serves workers in turn, so that another one of equal load is not as good."""
     return bool(getattr(choose, TURNS_MARK, False))
+
+
+def is_paced(choose: Policy) -> bool:
+    """Whether a policy reads how fast workers prefill."""
+    return bool(getattr(choose, PACED_MARK, False))
 
 
 def scores_of(choose: Policy, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:

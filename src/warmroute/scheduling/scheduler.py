@@ -10,7 +10,7 @@ from warmroute.scheduling.errors import Full, NoPair, NoWorker, PolicyError
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, bare, policy_label, scores_of, takes_turns
+from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, scores_of, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.witness import Witness
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
@@ -36,9 +36,10 @@ class Scheduler:
         self._policies: dict[Role, Policy] = {}
         self._names: dict[Role, str] = {}
         self._takes_turns: dict[Role, bool] = {}
+        self._paced: set[Role] = set()
+        self._clock = clock
         self.use(policies)
         self._rng = rng
-        self._clock = clock
 
     def use(self, policies: Mapping[Role, Policy]) -> None:
         """Let these policies decide from the next request on; those of other roles stay."""
@@ -46,6 +47,10 @@ class Scheduler:
             self._policies[role] = bare(choose)
             self._names[role] = policy_label(choose)
             self._takes_turns[role] = takes_turns(choose)
+            self._paced.discard(role)
+            if is_paced(self._policies[role]):
+                self._paced.add(role)
+                self._policies[role].clock = self._clock  # type: ignore[attr-defined]  # what its mark promises
 
     def policy_name(self, role: Role) -> str:
         """The name of the policy that decides for a role."""
@@ -134,6 +139,11 @@ class Scheduler:
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
         if index is not None:
             lease.last_used = index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
+        if prefills and worker.role in self._paced:
+            pace = worker.candidate.pace
+            lease.expectation = pace.expect(
+                prompt.tokens - matched_tokens, matched_tokens, self._clock, streamed=prompt.stream
+            )
         return lease
 
     def _nearer(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from warmroute.scheduling.pace import Pace
+
 Role = Literal["mixed", "prefill", "decode"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """All roles; FastDeploy numbers them in this order."""
@@ -116,11 +118,12 @@ class Worker:
 class Candidate:
     """One row that a policy sees. Kept per worker and reused; `matched_tokens` is filled for each decision."""
 
-    __slots__ = ("load", "matched_tokens", "worker")
+    __slots__ = ("load", "matched_tokens", "pace", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.load = worker.load
+        self.pace = Pace()
         self.matched_tokens = 0
 
     @property

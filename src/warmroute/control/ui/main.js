@@ -61,7 +61,8 @@ function show(state) {
   say(byId("g-rate-note"), totals.errors_per_second ? `${rate(totals.errors_per_second)} errors / s` : "no errors");
   byId("g-rate-note").classList.toggle("bad", totals.errors_per_second > 0);
   say(byId("g-running"), count(totals.running));
-  say(byId("g-running-note"), `on ${plural(state.workers.filter((worker) => worker.running).length, "worker")}`);
+  const busy = plural(state.workers.filter((worker) => worker.running).length, "worker");
+  say(byId("g-running-note"), totals.queued ? `on ${busy}, ${count(totals.queued)} wait for a place` : `on ${busy}`);
   say(byId("g-ttft"), seconds(totals.ttft_p50_seconds));
   say(byId("g-ttft-note"), `p99 ${seconds(totals.ttft_p99_seconds)}`);
   say(byId("g-hit"), share(totals.hit_share));

@@ -99,7 +99,7 @@ class Card {
   show(worker) {
     say(this.state, worker.state);
     this.state.dataset.tone = this.root.dataset.tone = tone(worker);
-    say(this.more, worker.breaker === "closed" ? "" : `breaker ${worker.breaker.replace("_", " ")}`);
+    say(this.more, worker.stuck ? "stuck" : worker.breaker === "closed" ? "" : `breaker ${worker.breaker.replace("_", " ")}`);
     this.root.title = `${worker.dialect ?? "unknown engine"}, ${worker.models.join(", ") || "no models told"}`;
     say(this.figures.running, count(worker.running));
     say(this.figures.pending, count(worker.pending_prefill_tokens));
@@ -128,6 +128,7 @@ class Card {
 }
 
 function tone(worker) {
+  if (worker.stuck) return "bad";
   if (worker.breaker !== "closed") return worker.breaker === "open" ? "bad" : "held";
   return TONES[worker.state] ?? "quiet";
 }
