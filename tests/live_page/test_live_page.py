@@ -161,6 +161,22 @@ async def test_without_workers_the_page_says_what_to_do(open_page):
         await expect(page.locator("#health")).to_have_text("Cannot serve")
 
 
+async def test_explained_decisions_are_shown_with_their_reasons(open_page):
+    async with ScriptedWorker() as one, ScriptedWorker() as other, router_over(one, other) as router:
+        page = await open_page(router.port)
+        await expect(page.locator("#no-decisions")).to_contain_text("x-warmroute-explain: 1")
+        body = {"model": "m", "prompt": "same words " * 200}
+        for _ in range(2):
+            await ask(router.port, post(COMPLETIONS, body, [(b"x-warmroute-explain", b"1")]))
+        (served,) = [worker for worker in (one, other) if worker.requests]
+        rows = page.locator("#decisions-rows tr")
+        await expect(rows).to_have_count(2, timeout=PATIENT)
+        await expect(rows.first).to_contain_text(worker_id(served))
+        await expect(rows.first).to_contain_text("holds 512 of 550; score 38, next 550")
+        await expect(rows.first).to_contain_text("served")
+        await expect(page.locator("#no-decisions")).to_be_hidden()
+
+
 async def test_figures_have_three_digits_and_a_unit(open_page):
     async with running(config()) as router:
         page = await open_page(router.port, events_of(a_worker(1, hit_share=None, ttft_seconds=None), a_worker(2)))
@@ -252,7 +268,7 @@ async def test_the_page_has_landmarks_and_one_quiet_voice(open_page):
         await expect(page.get_by_role("banner")).to_have_count(1)
         await expect(page.get_by_role("main")).to_have_count(1)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Warmroute")
-        for name in ("Fleet at a glance", "The last 15 minutes", "Workers", "Where prompts go"):
+        for name in ("Fleet at a glance", "The last 15 minutes", "Workers", "Where prompts go", "Last decisions"):
             await expect(page.get_by_role("region", name=name)).to_have_count(1)
         assert await page.locator("[aria-live], [role=status], [role=alert]").count() == 1
         await expect(

@@ -2,6 +2,7 @@
 
 import { askForKey, get } from "./api.js";
 import { Chart } from "./chart.js";
+import { showDecisions } from "./decisions.js";
 import { announce, byId, say } from "./dom.js";
 import { follow } from "./feed.js";
 import { drawFlow } from "./flow.js";
@@ -47,6 +48,7 @@ function show(state) {
   if (!last || !byId("lost").hidden) {
     if (last) announce("The router answers again");
     get("admin/history").then((history) => draw(join(history.samples, samples)), () => {});
+    look();
   }
   last = state;
   byId("lost").hidden = true;
@@ -76,6 +78,11 @@ function show(state) {
 function draw(all) {
   samples = all.slice(-180);
   charts.forEach((chart) => chart.show(samples, last.time));
+}
+
+// Decisions may be many a second: what is asked for now and then is enough to read.
+function look() {
+  get("admin/decisions?limit=10").then(showDecisions, () => {});
 }
 
 // What the stream told while the history was on its way is not in it.
@@ -122,4 +129,4 @@ byId("dismiss").addEventListener("click", () => (byId("trouble").hidden = true))
 byId("key-cancel").addEventListener("click", () => byId("key-dialog").close());
 byId("set-key").addEventListener("click", () => askForKey());
 new ResizeObserver(() => last && drawFlow(byId("flow-picture"), last.flows)).observe(byId("flow-picture"));
-follow("admin/events", { state: show, sample: (sample) => draw([...samples, sample]), lost });
+follow("admin/events", { state: show, sample: (sample) => (draw([...samples, sample]), look()), lost });
