@@ -9,6 +9,7 @@ from tests.gateway.fakes import FakeTransport
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead, ResponseHead
+from warmroute.gateway.known_head import KnownResponse
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.telemetry.metrics import Metrics
 
@@ -41,8 +42,9 @@ class _Sink:
 
     is_holding = False
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, known: KnownResponse | None) -> None:
         self.exchange = exchange
+        self.known = known
         self.head: ResponseHead | None = None
         self.body = b""
         self.complete = False
@@ -75,11 +77,11 @@ class _Sink:
         """Counted by nobody."""
 
 
-def _play(pieces: list[bytes]) -> tuple[_Sink, bytes]:
+def _play(pieces: list[bytes], known: KnownResponse | None = None) -> tuple[_Sink, bytes]:
     client = _Client()
     exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
     exchange.attach(None, b"X-Router-Worker-URL: http://w\r\n")
-    sink, transport = _Sink(exchange), FakeTransport()
+    sink, transport = _Sink(exchange, known), FakeTransport()
     connection = UpstreamConnection(sink, "http://w", own_cors=False)
     connection.connection_made(transport)
     connection.send(b"head", b"", sink)
@@ -103,6 +105,9 @@ def check(data: bytes) -> None:
     assert same or sink.complete != whole.complete or sink.error is not None, "cuts change the head"
     if sink.complete and whole.complete:
         assert sink.body == whole.body, "cuts change the body"
+    if whole.known is not None:
+        again, _ = _play([message], whole.known)
+        assert (again.head, again.body, again.complete) == (whole.head, whole.body, whole.complete), "known is not same"
     _check_for_client(sink, written)
 
 

@@ -102,8 +102,13 @@ def key_limits(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     """Limits for API keys of which there are none."""
     if config.security.api_key:
         return []
-    names = ("security.api-key-rate", "security.api-key-burst", "security.api-key-max-inflight")
-    return [f"{settings[name].label} needs api-key or api-key-file" for name in names if name in settings]
+    limits = {
+        "api-key-rate": config.security.api_key_rate,
+        "api-key-max-inflight": config.security.api_key_max_inflight,
+    }
+    return [
+        f"{settings[f'security.{name}'].label} needs api-key or api-key-file" for name, limit in limits.items() if limit
+    ]
 
 
 def tracing(config: Config, settings: Mapping[str, Setting]) -> list[str]:

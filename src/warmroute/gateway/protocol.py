@@ -214,7 +214,10 @@ class ClientProtocol(TurnTaking):
     def _begin_known(self, known: KnownRequest, body: bytes) -> None:
         """A request has come whose head needs no parser. `body` is the body, or what there is of it."""
         self._began = self._last_activity
-        exchange = self._new_exchange(known.kind, known.fields, known.target, None, keep_alive=True, http_1_0=False)
+        keep_alive = self._gateway.keeps_clients
+        exchange = self._new_exchange(
+            known.kind, known.fields, known.target, None, keep_alive=keep_alive, http_1_0=False
+        )
         if exchange.refusal is not None:
             self._enqueue(exchange)
             return
