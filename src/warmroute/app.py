@@ -29,7 +29,6 @@ from warmroute.open_files import file_limit, open_files
 from warmroute.prompts.ladder import BYTES_PER_TOKEN, Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
 from warmroute.reloading import Changes, compare
-from warmroute.scheduling import scheduler
 from warmroute.scheduling.exact_index import ExactIndex
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.limited import LimitedScheduler, WatchedLedger
@@ -338,5 +337,4 @@ def build_labels() -> dict[str, str]:
         "version": __version__,
         "python": platform.python_version(),
         "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
-        "compiled": str(not (scheduler.__file__ or "").endswith(".py")).lower(),
     }

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Lease
@@ -20,7 +19,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import ROLES, Role, Worker
 
 _STACK_DEPTH = 8
-_OWN_CODE = str(Path(__file__).parent)
+_OWN_FRAMES = 2
 
 
 class Entry:
@@ -109,9 +108,8 @@ class Ledger:
             self._workers[worker] = None
         lease = Lease(self, entry, prompt, matched_tokens, policy, index)
         if self._keep_stacks:
-            # Compiled code has no frames, interpreted code has: without those of this room, both tell the same.
-            frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_OWN_CODE)]
-            lease.opened_at = "".join(traceback.format_list(frames[-_STACK_DEPTH:]))
+            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
+            lease.opened_at = "".join(traceback.format_list(stack))
         return lease
 
     def close(self, entry: Entry) -> None:

@@ -65,7 +65,6 @@ class Hold:
     """
 
     __slots__ = ("claimants", "newer", "node", "older", "shelf", "touched")
-    __deletable__ = ("newer", "older")  # for mypyc
 
     older: Hold
     newer: Hold
