@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -185,6 +185,69 @@ async def test_a_request_that_failed_elsewhere_waits_like_any_other(worker: Scri
         await began(worker.script, 2)
         worker.script.answer(1)
         assert [(await first).status, (await second).status] == [200, 200]
+
+
+def once(first: bytes, then: Holding) -> Callable[[Request, Connection], Awaitable[None]]:
+    """A script that answers its first request with `first`."""
+
+    async def script(request: Request, connection: Connection) -> None:
+        nonlocal first
+        answer, first = first, b""
+        await (connection.send(answer) if answer else then(request, connection))
+
+    return script
+
+
+BOOM = response(b"boom", status=b"500 No")
+
+
+async def test_who_may_go_to_one_worker_only_holds_up_nobody_who_may_go_to_another(worker: ScriptedWorker) -> None:
+    idle = Holding()
+    async with ScriptedWorker(once(BOOM, idle)) as other, router_over(worker, scheduler=limits()) as router:
+        answers = [ask(router, "first")]
+        await began(worker.script, 1)
+        router.fleet.add_worker(other.url)
+        await eventually(lambda: router.fleet.get(other.url).routable, "the other is there", 5)
+        answers.append(ask(router, "failed there"))
+        await waiting(router, 1)
+        answers.append(ask(router, "later"))
+        await began(idle, 1)
+        assert idle.names == ["later"]
+        idle.answer(0)
+        worker.script.answer(0)
+        await began(worker.script, 2)
+        worker.script.answer(1)
+        assert [answer.status for answer in await asyncio.gather(*answers)] == [200] * 3
+
+
+async def test_the_last_answer_of_a_worker_is_kept_by_who_waits_in_vain(worker: ScriptedWorker) -> None:
+    options = limits(max_queue=1, queue_timeout=0.3)
+    async with ScriptedWorker(once(BOOM, Holding())) as other, router_over(worker, scheduler=options) as router:
+        first = ask(router, "first")
+        await began(worker.script, 1)
+        router.fleet.add_worker(other.url)
+        await eventually(lambda: router.fleet.get(other.url).routable, "the other is there", 5)
+        answer = await ask(router, "failed there")
+        assert (answer.status, answer.body) == (500, b"boom")
+        worker.script.answer(0)
+        await first
+
+
+async def test_a_line_that_is_full_for_one_model_turns_nobody_away_whose_worker_is_idle() -> None:
+    busy, idle = ScriptedWorker(Holding()), ScriptedWorker(Holding())
+    busy.model, idle.model = b"a", b"b"
+    async with busy, idle, router_over(busy, idle, scheduler=limits(max_queue=1)) as router:
+        of_busy = [ask(router, name, model="a") for name in "12"]
+        await waiting(router, 1)
+        of_idle = ask(router, "3", model="b")
+        await began(idle.script, 1)
+        idle.script.answer(0)
+        assert (await of_idle).status == 200
+        assert (await ask(router, "4", model="a")).status == 429
+        busy.script.answer(0)
+        await began(busy.script, 2)
+        busy.script.answer(1)
+        assert [answer.status for answer in await asyncio.gather(*of_busy)] == [200] * 2
 
 
 @asynccontextmanager

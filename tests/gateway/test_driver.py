@@ -68,6 +68,25 @@ async def test_what_was_resumed_meanwhile_is_not_cancelled():
     assert story.told == ["begun", "resumed"]
 
 
+async def test_a_cancellation_on_its_way_meets_what_is_waited_for_by_then():
+    """It was resumed, and waits for something else, before the loop came to cancel it."""
+    told: list[str] = []
+
+    async def story() -> None:
+        await suspended()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+
+    driver = Driver(story(), asyncio.get_running_loop())
+    driver.start()
+    driver.cancel()
+    driver.resume()
+    await turn()
+    assert told == ["cancelled"]
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_it_waits_for_futures_and_tasks(cancelled):
     story = Story()

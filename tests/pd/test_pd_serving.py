@@ -16,7 +16,17 @@ from tests.support.pd import (
     good_answer,
     pairs_over,
 )
-from tests.support.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, answering, chunk, then_closing
+from tests.support.scripted_worker import (
+    DONE,
+    LAST_CHUNK,
+    SSE_HEAD,
+    Connection,
+    Request,
+    answering,
+    chunk,
+    response,
+    then_closing,
+)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -61,3 +71,24 @@ async def test_the_request_is_not_kept_while_its_answer_streams(dialect):
             assert held() < size // 4
         go_on.set()
         assert await client.read_chunk() == DONE
+
+
+async def test_connections_to_a_decode_worker_are_known_though_prefill_took_longer_than_they_are_kept() -> None:
+    """While nothing is open to a worker, the pool forgets it; the decode leg comes later."""
+
+    async def slow(_request: Request, connection: Connection) -> None:
+        await asyncio.sleep(0.6)
+        await connection.send(PREFILL_ANSWER)
+
+    async def silent(_request: Request, connection: Connection) -> None:
+        worker = pairs.router.fleet.get(pairs.decode.workers[0].url).worker
+        seen.append(len(pairs.router.gateway.upstream.of(worker).open))
+        await connection.send(response())
+
+    seen: list[int] = []
+    async with pairs_over("vllm", server={"upstream_idle_timeout": 0.1}) as pairs:
+        pairs.prefill.then = slow
+        pairs.decode.then = silent
+        async with await Client.connect(pairs.router.port) as client:
+            assert (await client.ask(chat())).status == 200
+    assert seen == [1]

@@ -163,6 +163,7 @@ class ScriptedWorker:
 
     def __init__(self, script: Script = answering(response())) -> None:  # noqa: B008 - a script holds no state
         self.is_well = True  # else every probe is answered 503
+        self.model = b"m"
         self.script = script
         self.on_connect: Callable[[Connection], Awaitable[None]] | None = None
         self.requests: list[Request] = []
@@ -229,6 +230,8 @@ class ScriptedWorker:
             request = Request(raw_head, body, connection_number, number)
             if raw_head.startswith(b"GET ") and request.target in _PROBES:
                 status, text = _PROBES[request.target] if self.is_well else (503, b"")
+                if status == 200 and request.target == b"/v1/models":
+                    text = text.replace(b'"m"', b'"%b"' % self.model)
                 await connection.send(response(text, b"%d Probe" % status))
                 continue
             number += 1

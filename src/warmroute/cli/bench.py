@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from warmroute.cli.signals import EXIT_CODES, until_signal
-from warmroute.cli.values import positive, positive_int
+from warmroute.cli.values import output_file, positive, positive_int
 from warmroute.simulation.load.client import LoadClient
 from warmroute.simulation.load.progress import LoadProgress
 from warmroute.simulation.load.readers import read_sessions
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     pace.add_argument("--seed", type=int, default=0, help="seed of these times (default: 0)")
     pace.add_argument("--timeout", type=positive, default=600.0, metavar="S", help="seconds a request may take")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to FILE as well")
 
 
 def _synthetic_load(text: str) -> SyntheticLoad:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from warmroute.cli.replay_values import engine_model, policy_by_name, rate_factor, scheduler_options, speed_list
-from warmroute.cli.values import positive_int
+from warmroute.cli.values import output_file, positive_int
 from warmroute.config.tree import SchedulerConfig
 from warmroute.replay.fleet import Fleet
 from warmroute.replay.model import EngineModel
@@ -89,8 +90,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a step costs in seconds and how large it may be; "
         f"keys: {', '.join(EngineModel.__dataclass_fields__)}",
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with tables and plots to FILE")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+    parser.add_argument("--html", type=output_file, metavar="FILE", help="write a page with tables and plots to FILE")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to FILE as well")
+
+
+_PIPE_COLUMNS = 132
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,8 @@ def run(args: argparse.Namespace) -> int:
     # A large trace is millions of objects that stay: the garbage collector need not look at them.
     gc.freeze()
     results = list(_play(cells, fleet, options, args.seed, decode_policy))
-    print_results(Console(), results)
+    # A pipe has no width of its own, and figures that are cut tell nothing.
+    print_results(Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS), results)
     if args.html:
         args.html.write_text(page(results), encoding="utf-8")
     if args.json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentTypeError
+from pathlib import Path
 
 
 def positive_int(text: str) -> int:
@@ -27,6 +28,14 @@ def not_negative(text: str) -> float:
     if value < 0:
         raise ArgumentTypeError(f"must be at least 0, not {text}")
     return value
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written, as far as its directory tells: better now than when the work is done."""
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise ArgumentTypeError(f"there is no directory {path.parent}")
+    return path
 
 
 def _number(text: str) -> float:

@@ -121,7 +121,7 @@ class Watcher:
         if probe.passed and member.health.refusals != refusals:
             return  # A request was refused after this probe began, so its pass proves nothing; a hint is waiting.
         self._roster.record_probe(member, probe.passed, probe.reason, timed_out=probe.timed_out)
-        if member.health.timeouts == FROZEN_TIMEOUTS:
+        if member.health.timeouts >= FROZEN_TIMEOUTS:  # each time: some were chosen before, and sent only now
             self._on_frozen(member.worker)
 
     async def _poll_forever(self) -> None:

@@ -66,7 +66,9 @@ class Admission:
         Overloaded if its turn does not come in time, or too many wait.
         """
         limited = self._limited
-        return self._turn(exchange, prompt, lambda: limited is not None and limited.must_wait(pool(), excluding))
+        return self._turn(
+            exchange, prompt, excluding, lambda: limited is not None and limited.must_wait(pool(), excluding)
+        )
 
     def for_pair(
         self,
@@ -81,13 +83,25 @@ class Admission:
         return self._turn(
             exchange,
             prompt,
+            (*excluding_prefill, *excluding_decode),
             lambda: limited is not None and limited.pair_must_wait(pairs(), excluding_prefill, excluding_decode),
         )
 
-    async def _turn(self, exchange: Exchange, prompt: Prompt, must_wait: Callable[[], bool]) -> None:
+    async def _turn(
+        self, exchange: Exchange, prompt: Prompt, tried: Collection[Worker], must_wait: Callable[[], bool]
+    ) -> None:
+        # Who may not go to some workers has a line of its own, and holds up nobody who may.
+        line = (prompt.model, *(worker.id for worker in tried)) if tried else prompt.model
         waiter = _Waiter(exchange, must_wait)
         now = self._loop.time()
-        place = self._line.add(waiter, prompt.model, priority_of(exchange.head.forwarded), exchange.complete_at, now)
+        priority = priority_of(exchange.head.forwarded)
+        # Who has been let in once is not turned away now for those who came later.
+        place = self._line.add(waiter, line, priority, exchange.complete_at, now, beyond_limit=bool(tried))
+        if place is None and self._limited is not None and not self._line.has(line) and not must_wait():
+            # The others wait for other workers.
+            self._limited.someone_waits = False
+            self._loop.call_soon(self._changed)
+            return
         if place is None:
             self._metrics.queue_drops["full"] += 1
             raise Overloaded(f"All workers are busy and {len(self._line)} requests wait", self._retry_after())

@@ -54,6 +54,8 @@ class Driver:
     def _cancel(self) -> None:
         if self._suspended:
             self._go_on(asyncio.CancelledError())
+        elif self._awaited is not None:  # it was resumed meanwhile, and waits for something else
+            self._awaited.cancel()
 
     def _go_on(self, error: BaseException | None = None) -> None:
         self._suspended = False

@@ -17,6 +17,7 @@ from warmroute.gateway.errors import (
     ConnectFailed,
     ConnectionLost,
     NoWorkerAvailable,
+    Overloaded,
     UnknownModel,
     UpstreamError,
 )
@@ -61,7 +62,12 @@ async def serve_from(
         try:
             lease = gateway.scheduler.select(prompt, pool(), excluding=() if attempts is None else attempts.tried)
         except Full:
-            await gateway.admission.for_worker(exchange, prompt, pool, () if attempts is None else attempts.tried)
+            try:
+                await gateway.admission.for_worker(exchange, prompt, pool, () if attempts is None else attempts.tried)
+            except Overloaded:
+                if attempts is None or attempts.answer is None:
+                    raise
+                return attempts.give_up(exchange)
             continue
         except (NoWorker, UnknownModel) as error:
             if attempts is not None:

@@ -52,15 +52,24 @@ class WaitingLine(Generic[W]):
     def __len__(self) -> int:
         return len(self._by_age)
 
-    def add(self, who: W, key: Hashable, priority: int, arrived: float, now: float) -> Place[W] | None:
-        """Let somebody wait; None if too many do already. `arrived` counts for the rank, `now` for the timeout."""
-        if len(self._by_age) >= self._limit:
+    def add(
+        self, who: W, key: Hashable, priority: int, arrived: float, now: float, *, beyond_limit: bool = False
+    ) -> Place[W] | None:
+        """Let somebody wait; None if too many do already, unless they may go `beyond_limit`.
+
+        `arrived` counts for the rank, `now` for the timeout.
+        """
+        if len(self._by_age) >= self._limit and not beyond_limit:
             return None
         priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
         place = Place(who, key, arrived - priority * self._step, next(self._serials), now + self._timeout)
         self._by_age[place.serial] = place
         insort(self._lines.setdefault(key, []), (place.rank, place.serial, place))
         return place
+
+    def has(self, key: Hashable) -> bool:
+        """Whether anybody stands in this line."""
+        return key in self._lines
 
     def remove(self, place: Place[W]) -> bool:
         """Take somebody out, for whatever reason; whether they were waiting still."""

@@ -31,7 +31,8 @@ class Leg:
         self.is_holding = False
         self._run: PairRun | None = run
         self._exchange = run.exchange
-        self._connections = run.gateway.upstream.of(lease.worker)
+        self._upstream = run.gateway.upstream
+        self._connections = self._upstream.of(lease.worker)
         self._connection: UpstreamConnection | None = None
         self._is_kept = False
         self._is_lost_once = False
@@ -47,6 +48,8 @@ class Leg:
 
     async def connect(self) -> None:
         """Take a kept connection, or open one. LegFailed when that fails."""
+        # Looked up again: a decode leg may begin long after the pair was chosen, and what is not used is forgotten.
+        self._connections = self._upstream.of(self.lease.worker)
         self._connection = self._connections.take_idle()
         self._is_kept = self._connection is not None
         if self._connection is None:
@@ -93,6 +96,7 @@ class Leg:
 
     async def _connect(self) -> None:
         try:
+            self._connections = self._upstream.of(self.lease.worker)
             self._connection = await self._connections.connect()
         except ConnectFailed as error:
             error.request_lost = self._is_lost_once

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from warmroute.engines.dialect import Request
 from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.attempts import may_try_again, tell_failure
-from warmroute.gateway.errors import NoPairAvailable, UpstreamError
+from warmroute.gateway.errors import NoPairAvailable, Overloaded, UpstreamError
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
 from warmroute.gateway.pd.failure import LegFailed
@@ -54,9 +54,14 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
                 prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
             )
         except Full:
-            await gateway.admission.for_pair(
-                exchange, prompt, lambda: gateway.fleet.pairs(prompt.model), tuple(tried.prefill), tuple(tried.decode)
-            )
+            try:
+                await gateway.admission.for_pair(
+                    exchange, prompt, lambda: gateway.fleet.pairs(prompt.model), tried.prefill, tried.decode
+                )
+            except Overloaded:
+                if tried.answer is None:
+                    raise
+                return _give_up(exchange, pairs, tried)
             continue
         except NoPair:
             return await _without_pair(exchange, prompt, pairs, tried, gateway)
