@@ -173,6 +173,10 @@ class Gateway:
         """The worker takes requests and answers none: those of which no byte of an answer has come go elsewhere."""
         self.upstream.give_up_unanswered(worker)
 
+    def unanswered(self, worker: Worker) -> int:
+        """How many requests a worker was sent and has not begun to answer."""
+        return self.upstream.unanswered(worker)
+
     def cors_lines(self, origin: bytes) -> bytes:
         """The CORS header lines of an answer to `origin`."""
         if not self._origins or not origin:

@@ -38,7 +38,8 @@ class Tally:
     a while compares two readings.
 
     The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
-    good answers with the `ttft_seconds` they took from the complete request on, `streams` with the sum of the mean
+    good answers (for a prefill worker also of its decode worker's, if that comes first) with the `ttft_seconds` they
+    took from the complete request on, `streams` with the sum of the mean
     times between two of their pieces, and what the engine reported of its cache: `reported_prompt_tokens` by its own
     count, `reported_cached_tokens` of them.
     """

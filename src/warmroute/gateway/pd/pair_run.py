@@ -138,7 +138,9 @@ class PairRun:
         return self.failure
 
     def begun(self) -> None:
-        """The client's answer begins: nothing is sent again."""
+        """The client's answer begins: nothing is sent again. A good one shows that the prompt was computed."""
+        if 200 <= self.decode.status < 300:
+            self.prefill.begun()
         self.prefill.body = self.decode.body = b""
 
     def give_back(self, request: Request) -> None:

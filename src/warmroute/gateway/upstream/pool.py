@@ -186,6 +186,11 @@ class UpstreamPool:
                 if error is not None:
                     self.on_deadline("first_byte" if isinstance(error, FirstByteTimedOut) else "stream_idle")
 
+    def unanswered(self, worker: Worker) -> int:
+        """How many requests a worker was sent and has not begun to answer."""
+        connections = self._workers.get(worker)
+        return 0 if connections is None else sum([connection.is_unanswered for connection in connections.open])
+
     def give_up_unanswered(self, worker: Worker) -> int:
         """End all that a worker was sent and has not begun to answer; how many that was."""
         connections = self._workers.get(worker)
