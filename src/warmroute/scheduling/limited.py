@@ -53,14 +53,14 @@ class LimitedScheduler(Scheduler):
         self.someone_waits = False
         self._limit = limit
 
-    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = ()) -> Lease:
+    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = (), is_half: bool = False) -> Lease:
         """As Scheduler does, but raises Full if all workers that are left have as many requests as they may."""
         full = self._full(pool)
         if full or self.someone_waits:
             if (self.someone_waits and _is_left(pool, excluding)) or self.must_wait(pool, excluding):
                 raise Full
             excluding = {*excluding, *full}
-        return super().select(prompt, pool, excluding=excluding)
+        return super().select(prompt, pool, excluding=excluding, is_half=is_half)
 
     def select_pair(
         self,
