@@ -15,7 +15,13 @@ from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.attempts import may_try_again, tell_failure
 from warmroute.gateway.errors import NoPairAvailable, Overloaded, UpstreamError
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
+from warmroute.gateway.pd.alone import (
+    may_serve_alone,
+    reason_for_alone,
+    serve_without_prefill,
+    serves_cached,
+    try_cached,
+)
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.pair_run import PairRun
 from warmroute.gateway.pd.tried import Tried
@@ -77,7 +83,7 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
             await _learn(failure, pair, exchange, tried, gateway)
-            if not failure.is_told and not may_try_again(failure.cause, tried.count, exchange, gateway):
+            if not (failure.is_told or _may_go_on(failure, tried, exchange, prompt, gateway)):
                 return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
             continue
@@ -140,13 +146,15 @@ def _may_give_back(pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gate
         return False
     if not gateway.pd.avoids_who_gave_back:
         return True
-    not_again = {*tried.decode, pair.decode.worker}
-    return any(
-        row.worker not in not_again
-        for prefill in pairs.prefill.candidates
-        if prefill.worker not in tried.prefill
-        for row in pairs.decode_for(prefill.worker).candidates
-    )
+    return pairs.is_pair_left(tried.prefill, {*tried.decode, pair.decode.worker})
+
+
+def _may_go_on(failure: LegFailed, tried: Tried, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> bool:
+    """Whether anybody is left who may try again. The budget is not spent on nobody."""
+    pairs = gateway.fleet.pairs(prompt.model)
+    if not pairs.is_pair_left(tried.prefill, tried.decode) and not may_serve_alone(prompt, tried, gateway):
+        return False
+    return may_try_again(failure.cause, tried.count, exchange, gateway)
 
 
 async def _learn(failure: LegFailed, pair: PairLease, exchange: Exchange, tried: Tried, gateway: Gateway) -> None:
@@ -180,8 +188,8 @@ async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tri
     if exchange.client_gone:
         raise asyncio.CancelledError
     try:
-        if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
-            return
+        if may_serve_alone(prompt, tried, gateway):
+            return await serve_without_prefill(exchange, prompt, tried, gateway)
     except UpstreamError:
         if exchange.started or tried.answer is None:
             raise
