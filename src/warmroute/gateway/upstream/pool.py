@@ -17,6 +17,7 @@ from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
+from warmroute.gateway.upstream.opening import OpeningTime
 from warmroute.gateway.upstream.patience import Patience
 from warmroute.scheduling.worker import Worker
 from warmroute.tls import ClientTls
@@ -96,7 +97,7 @@ class WorkerConnections:
     async def _open(self, connection: UpstreamConnection) -> None:
         address, url, seconds = self.address, self.worker.url, self._pool.connect_timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with OpeningTime(seconds, self._pool.loop):
                 tls = self._pool.tls.context if address.secure else None
                 transport, _ = await self._pool.loop.create_connection(
                     lambda: connection, address.host, address.port, ssl=tls
