@@ -33,7 +33,7 @@ class Rig:
         lease = self.ledger.open(worker, Prompt(tokens=tokens), matched)
         worker.tally.first_tokens += 1
         worker.tally.ttft_seconds += ttft
-        self.metrics.first_token(ttft)
+        self.metrics.ttft.observe(ttft)
         self.metrics.prompt_seen(tokens, matched)
         self.metrics.request_done("p", worker.role, worker.id, status)
         lease.release(Outcome.SERVED)

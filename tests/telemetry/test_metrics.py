@@ -24,9 +24,9 @@ def test_prompt_and_matched_tokens_add_up():
 
 def test_a_time_to_first_token_falls_into_the_bucket_that_includes_its_bound():
     metrics = Metrics()
-    metrics.first_token(TTFT_BUCKETS[0])
-    metrics.first_token(TTFT_BUCKETS[0] + 1e-6)
-    metrics.first_token(TTFT_BUCKETS[-1] + 1)
+    metrics.ttft.observe(TTFT_BUCKETS[0])
+    metrics.ttft.observe(TTFT_BUCKETS[0] + 1e-6)
+    metrics.ttft.observe(TTFT_BUCKETS[-1] + 1)
     assert metrics.ttft.counts == [1, 1, *[0] * (len(TTFT_BUCKETS) - 2), 1]
     assert metrics.ttft.sum == 2 * TTFT_BUCKETS[0] + 1e-6 + TTFT_BUCKETS[-1] + 1
 

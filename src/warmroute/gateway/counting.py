@@ -23,23 +23,25 @@ logger = logging.getLogger(__name__)
 def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
     """Tell of a request that is over; `began` is when its relay did, by `perf_counter`."""
     lease = exchange.lease
-    status = CLIENT_CLOSED_REQUEST if exchange.client_gone else exchange.status
-    outcome = "aborted" if exchange.client_gone else exchange.own_answer
-    if not outcome:
+    status = exchange.status
+    outcome = exchange.own_answer
+    if exchange.client_gone:
+        status, outcome = CLIENT_CLOSED_REQUEST, "aborted"
+    elif not outcome:
         outcome = "served" if status < 400 else "error"
-    if lease is None:
-        policy, worker = gateway.scheduler.policy_name(gateway.role), ""
-    else:
-        policy, worker = lease.policy, lease.worker.id
     if gateway.access_log is not None:
         log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
     if gateway.fastdeploy_metrics is not None:
         count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, gateway.loop.time(), status)
     metrics = gateway.metrics
     metrics.answered += 1
-    metrics.request_done(policy, gateway.role, worker, status, outcome)
-    if outcome == "served" and lease is not None:
-        _count_served(exchange, lease, gateway, began)
+    role = gateway.role
+    if lease is None:
+        metrics.request_done(gateway.scheduler.policy_name(role), role, "", status, outcome)
+    else:
+        metrics.request_done(lease.policy, role, lease.worker.id, status, outcome)
+        if outcome == "served":
+            _count_served(exchange, lease, gateway, began)
     if exchange.trace is not None and gateway.tracer is not None:
         end_trace(exchange, exchange.trace, gateway.tracer, gateway.loop.time(), status, outcome)
     if exchange.decision is not None:
@@ -49,7 +51,7 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
             "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
             exchange.request_id.decode("latin-1"),
             shown_path(exchange.target),
-            worker or "-",
+            "-" if lease is None else lease.worker.id,
             status,
             outcome,
             gateway.loop.time() - exchange.complete_at,
@@ -65,7 +67,8 @@ def _tell_decision(exchange: Exchange, decision: Decision, outcome: str, status:
 def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway, began: float) -> None:
     metrics = gateway.metrics
     now = gateway.loop.time()
-    metrics.served(now - exchange.complete_at, exchange.sent_at - began)
+    metrics.duration.observe(now - exchange.complete_at)
+    metrics.added.observe(exchange.sent_at - began)
     pieces = exchange.pieces
     if pieces > 1 and exchange.is_stream:
         metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (pieces - 1))

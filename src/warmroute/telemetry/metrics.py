@@ -74,9 +74,12 @@ class Metrics:
         self.reported_believed_tokens = 0
         self.reported_error_tokens = 0
         self.ttft = Histogram(TTFT_BUCKETS)
+        """From the complete request to the first body byte of a worker's good answer."""
         self.inter_token = Histogram(INTER_TOKEN_BUCKETS)
         self.duration = Histogram(DURATION_BUCKETS)
+        """From the complete request to the end of an answer that was passed on."""
         self.added = Histogram(ADDED_BUCKETS)
+        """What of that went by before the request was on its way to the worker."""
         self.loop_lag = Histogram(LAG_BUCKETS)
         self.queue_length = 0
         """Requests that wait for a place on a worker."""
@@ -122,18 +125,6 @@ class Metrics:
         self.reported_error_tokens += abs(believed_tokens - cached_tokens)
         tally.reported_prompt_tokens += prompt_tokens
         tally.reported_cached_tokens += cached_tokens
-
-    def first_token(self, seconds: float) -> None:
-        """Record one time to first token: from the complete request to the first body byte of the worker's answer."""
-        self.ttft.observe(seconds)
-
-    def served(self, duration: float, added: float) -> None:
-        """Record an answer that was passed on to its end.
-
-        Times are in seconds; `added` went by before the request was on its way to the worker.
-        """
-        self.duration.observe(duration)
-        self.added.observe(added)
 
     def streamed(self, tally: Tally, mean: float) -> None:
         """Record a stream by the mean time between two of its pieces, in seconds."""
