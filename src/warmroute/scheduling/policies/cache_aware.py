@@ -41,20 +41,24 @@ class CacheAware:
 
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
-        running = self._running(candidates)
         absolute, relative = self.balance_abs_threshold, self.balance_rel_threshold
-        if (absolute is not None or relative is not None) and lopsided(running, absolute, relative):
+        if (absolute is not None or relative is not None) and lopsided(_running(candidates), absolute, relative):
             return process_tokens(candidates, prompt, rng)
         # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
-        per_matched = self.hit_ratio_weight
-        per_load = self.load_balance_weight
-        per_request = per_load * TOKENS_PER_RUNNING_REQUEST
-        scores = [
-            per_load * candidate.load.pending_prefill_tokens
-            + per_request * requests
-            - per_matched * candidate.matched_tokens
-            for candidate, requests in zip(candidates, running, strict=True)
-        ]
+        per_matched, per_load = self.hit_ratio_weight, self.load_balance_weight
+        if per_matched == per_load > 0:  # as by default: then whole numbers do
+            scores: Sequence[float] = [
+                row.load.pending_prefill_tokens
+                + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests
+                - row.matched_tokens
+                for row in candidates
+            ]
+        else:
+            scores = [
+                per_load * (row.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests)
+                - per_matched * row.matched_tokens
+                for row in candidates
+            ]
         return least(candidates, scores, rng)
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
@@ -62,8 +66,9 @@ class CacheAware:
         return [
             self.hit_ratio_weight * (prompt.tokens - candidate.matched_tokens)
             + self.load_balance_weight * (candidate.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * requests)
-            for candidate, requests in zip(candidates, self._running(candidates), strict=True)
+            for candidate, requests in zip(candidates, _running(candidates), strict=True)
         ]
 
-    def _running(self, candidates: Sequence[Candidate]) -> Sequence[float]:
-        return [candidate.load.running_requests for candidate in candidates]
+
+def _running(candidates: Sequence[Candidate]) -> Sequence[float]:
+    return [candidate.load.running_requests for candidate in candidates]
