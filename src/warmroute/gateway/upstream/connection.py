@@ -142,9 +142,14 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail(error)
         return error
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether a request was sent of whose answer no byte of the body has come."""
+        return self._sink is not None and self._seen <= SOME_BYTES
+
     def give_up_unanswered(self) -> bool:
         """End the response if no byte of its body has come: the worker is frozen. Returns whether it was."""
-        if self._sink is None or self._seen > SOME_BYTES:
+        if not self.is_unanswered:
             return False
         message = "it takes requests and answers none"
         self._fail(WorkerFrozen(message, self.worker_url, response_seen=self._seen > WAITING))

@@ -17,6 +17,7 @@ from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
+from warmroute.gateway.upstream.opening import OpeningTime
 from warmroute.gateway.upstream.patience import Patience
 from warmroute.scheduling.worker import Worker
 from warmroute.tls import ClientTls
@@ -84,7 +85,7 @@ class WorkerConnections:
     async def _open(self, connection: UpstreamConnection) -> None:
         address, url, seconds = self.address, self.worker.url, self._pool.connect_timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with OpeningTime(seconds, self._pool.loop):
                 tls = self._pool.tls.context if address.secure else None
                 transport, _ = await self._pool.loop.create_connection(
                     lambda: connection, address.host, address.port, ssl=tls
@@ -173,6 +174,11 @@ class UpstreamPool:
                 error = connection.check(now, patience)
                 if error is not None:
                     self.on_deadline("first_byte" if isinstance(error, FirstByteTimedOut) else "stream_idle")
+
+    def unanswered(self, worker: Worker) -> int:
+        """How many requests a worker was sent and has not begun to answer."""
+        connections = self._workers.get(worker)
+        return 0 if connections is None else sum([connection.is_unanswered for connection in connections.open])
 
     def give_up_unanswered(self, worker: Worker) -> int:
         """End all that a worker was sent and has not begun to answer; how many that was."""
