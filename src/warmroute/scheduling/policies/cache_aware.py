@@ -42,33 +42,33 @@ class CacheAware:
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
         absolute, relative = self.balance_abs_threshold, self.balance_rel_threshold
-        if (absolute is not None or relative is not None) and lopsided(_running(candidates), absolute, relative):
+        if (absolute is not None or relative is not None) and lopsided(self._running(candidates), absolute, relative):
             return process_tokens(candidates, prompt, rng)
-        # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
+        return least(candidates, self._differences(candidates), rng)
+
+    def _differences(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        """What is left of the scores without what is the same for all, the tokens of the prompt; in any unit."""
         per_matched, per_load = self.hit_ratio_weight, self.load_balance_weight
         if per_matched == per_load > 0:  # as by default: then whole numbers do
-            scores: Sequence[float] = [
+            return [
                 row.load.pending_prefill_tokens
                 + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests
                 - row.matched_tokens
                 for row in candidates
             ]
-        else:
-            scores = [
-                per_load * (row.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests)
-                - per_matched * row.matched_tokens
-                for row in candidates
-            ]
-        return least(candidates, scores, rng)
+        return [
+            per_load * (row.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests)
+            - per_matched * row.matched_tokens
+            for row in candidates
+        ]
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
         """The score of each candidate in tokens, for explanations; not what decides when the load is lopsided."""
         return [
             self.hit_ratio_weight * (prompt.tokens - candidate.matched_tokens)
             + self.load_balance_weight * (candidate.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * requests)
-            for candidate, requests in zip(candidates, _running(candidates), strict=True)
+            for candidate, requests in zip(candidates, self._running(candidates), strict=True)
         ]
 
-
-def _running(candidates: Sequence[Candidate]) -> Sequence[float]:
-    return [candidate.load.running_requests for candidate in candidates]
+    def _running(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        return [candidate.load.running_requests for candidate in candidates]
