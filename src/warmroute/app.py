@@ -20,6 +20,7 @@ from warmroute.control.live_feed import LiveFeed
 from warmroute.control.parts import ControlParts
 from warmroute.exact_mode import ExactMode
 from warmroute.fleet.fleet import Fleet
+from warmroute.fleet.times import FleetTimes
 from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.gateway import Gateway
 from warmroute.gateway.targets import INFERENCE_PATHS
@@ -64,7 +65,7 @@ class Router:
 
     gateway: Gateway
 
-    def __init__(self, config: Config, *, seed: int | None = None) -> None:
+    def __init__(self, config: Config, *, seed: int | None = None, times: FleetTimes | None = None) -> None:
         """Build what needs no event loop. Raises SchedulingError for a policy, TokenizerError for a tokenizer
         file, TlsError for certificates, AccessLogError.
         """
@@ -89,7 +90,9 @@ class Router:
             self._forget,
             on_change=self._fleet_changed,
             on_frozen=self._worker_frozen,
+            waiting=self._waiting,
             poll_interval=min(tick, _REPORTS_POLL_SECONDS) if reads_reports else None,
+            times=times,
         )
         self._history = History(self.metrics, self.fleet.workers)
         self._feed = LiveFeed()
@@ -296,6 +299,9 @@ class Router:
     def _worker_frozen(self, worker: Worker) -> None:
         if self._server is not None:
             self.gateway.worker_frozen(worker)
+
+    def _waiting(self, worker: Worker) -> int:
+        return self.gateway.unanswered(worker) if self._server is not None else 0
 
     async def _renew_certificates(self) -> None:
         guard = Guard(logger, "the renewal of certificates")

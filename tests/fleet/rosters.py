@@ -1,5 +1,7 @@
 """A roster with a clock that stands still, and what it told its surroundings."""
 
+from collections import Counter
+
 from warmroute.engines import Vitals
 from warmroute.fleet.address import parse_address
 from warmroute.fleet.instance import InstanceInfo
@@ -16,9 +18,14 @@ class Surroundings:
         self.now = 1000.0
         self.forgotten: list[Worker] = []
         self.changes = 0
+        self.waiting: Counter[Worker] = Counter()
 
     def roster(self, **rules: int) -> Roster:
         return Roster(RosterRules(**rules), self.forgotten.append, lambda: self.now, self._changed)
+
+    def listen(self, roster: Roster) -> list[Member]:
+        """One look for silent workers."""
+        return roster.listen(self.waiting.__getitem__)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.fleet.rosters import Surroundings, healthy, routable
 
 from warmroute.fleet.silence import SilenceRules
+from warmroute.scheduling.worker import ROLES
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def answer(member, times: int = 1, seconds: float = 0.5) -> None:
     member.worker.tally.ttft_seconds += times * seconds
 
 
-def wait_on(member, tokens: int = 100) -> None:
-    member.worker.load.pending_prefill_tokens = tokens
+def wait_on(world, member, requests: int = 3) -> None:
+    world.waiting[member.worker] = requests
 
 
 def pass_time(world, roster, seconds: int, *answering, each: int = 5):
@@ -29,7 +30,7 @@ def pass_time(world, roster, seconds: int, *answering, each: int = 5):
         world.now += 1
         for member in answering:
             answer(member, each)
-        suspicious += roster.listen()
+        suspicious += world.listen(roster)
     return suspicious
 
 
@@ -37,35 +38,49 @@ def test_a_worker_that_begins_no_answer_while_others_do_is_probed_soon_and_left_
     caplog.set_level(logging.INFO)
     roster = world.roster()
     silent, other = healthy(roster), healthy(roster, "b:1")
-    roster.listen()
-    wait_on(silent)
-    wait_on(other)
+    world.listen(roster)
+    wait_on(world, silent)
+    wait_on(world, other)
     assert pass_time(world, roster, 5, other) == [silent]
     assert routable(roster) == ["a:1", "b:1"]
     assert pass_time(world, roster, 20, other) == []
     assert routable(roster) == ["b:1"]
-    assert "100 prompt tokens wait there" in caplog.messages[-1]
+    assert "3 requests wait there" in caplog.messages[-1]
     answer(silent)
-    roster.listen()
+    world.listen(roster)
     assert routable(roster) == ["a:1", "b:1"]
     assert caplog.messages[-1].endswith("is no longer stuck")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_is_measured_by_its_own(world, role):
+    """Answers of another role prove nothing."""
+    roster = world.roster()
+    silent, peer = healthy(roster, role=role), healthy(roster, "b:1", role)
+    others = [healthy(roster, f"{other}:1", other) for other in ROLES if other != role]
+    world.listen(roster)
+    wait_on(world, silent)
+    pass_time(world, roster, 30, *others)
+    assert routable(roster, role) == ["a:1", "b:1"]
+    pass_time(world, roster, 30, peer)
+    assert routable(roster, role) == ["b:1"]
 
 
 def test_when_nobody_waits_there_any_more_it_is_back(world):
     roster = world.roster()
     silent, other = healthy(roster), healthy(roster, "b:1")
-    wait_on(silent)
+    wait_on(world, silent)
     pass_time(world, roster, 30, other)
     assert routable(roster) == ["b:1"]
-    wait_on(silent, 0)
-    roster.listen()
+    wait_on(world, silent, 0)
+    world.listen(roster)
     assert routable(roster) == ["a:1", "b:1"]
 
 
 def test_silence_proves_nothing_while_others_are_silent_too(world):
     roster = world.roster()
     for url in ("a:1", "b:1"):
-        wait_on(healthy(roster, url))
+        wait_on(world, healthy(roster, url))
     assert pass_time(world, roster, 600) == []
     assert routable(roster) == ["a:1", "b:1"]
 
@@ -83,12 +98,12 @@ def test_where_answers_take_long_so_does_the_proof(world):
     slow, other = healthy(roster), healthy(roster, "b:1")
     answer(slow, 100, seconds=30.0)
     answer(other, 100, seconds=30.0)
-    roster.listen()
-    wait_on(slow)
+    world.listen(roster)
+    wait_on(world, slow)
     for _ in range(90):
         world.now += 1
         answer(other, 1, seconds=30.0)
-        roster.listen()
+        world.listen(roster)
     assert routable(roster) == ["a:1", "b:1"]
 
 
@@ -96,7 +111,7 @@ def test_at_most_half_of_a_pool_is_left_out(world):
     roster = world.roster()
     members = [healthy(roster, f"w{number}:1") for number in range(4)]
     for member in members[:3]:
-        wait_on(member)
+        wait_on(world, member)
     pass_time(world, roster, 40, members[3])
     assert len(routable(roster)) == 2
     assert "w3:1" in routable(roster)
@@ -110,11 +125,11 @@ def test_who_has_begun_an_answer_within_the_time_is_never_stuck(seconds):
     last_answer = world.now
     for waits, answers, others_answer in seconds:
         world.now += 1
-        wait_on(member, 10 if waits else 0)
+        wait_on(world, member, int(waits))
         if answers or not waits:
             last_answer = world.now
         answer(member, int(answers))
         answer(other, 10 * others_answer)
-        roster.listen()
+        world.listen(roster)
         if world.now - last_answer < SilenceRules().stuck:
             assert member.stuck_since is None

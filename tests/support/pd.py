@@ -24,6 +24,7 @@ from tests.support.scripted_worker import (
 )
 
 from warmroute.app import Router
+from warmroute.fleet.times import FleetTimes
 
 DIALECTS = ("fastdeploy", "sglang", "vllm")
 HANDLE = b'{"remote_engine_id":"e","remote_block_ids":[[1,2]],"do_remote_prefill":true}'
@@ -115,6 +116,7 @@ async def pairs_over(
     *,
     keeps_connections: bool = True,
     server: dict[str, Any] | None = None,
+    times: FleetTimes | None = None,
     **scheduler: Any,
 ) -> AsyncIterator[Pairs]:
     """A router over so many workers of each role. At the end every lease must be back, and no connection be left."""
@@ -128,7 +130,7 @@ async def pairs_over(
             decode=urls[prefill:],
             engine=dialect,
         )
-        router = await stack.enter_async_context(running(settings, 0))
+        router = await stack.enter_async_context(running(settings, 0, times))
         pairs = Pairs(
             router,
             Side(workers[:prefill], answering(PREFILL_ANSWER)),

@@ -12,6 +12,7 @@ from tests.support.scripted_worker import ScriptedWorker
 
 from warmroute.app import Router
 from warmroute.config.tree import Config, ManagerConfig, SchedulerConfig, SecurityConfig, ServerConfig
+from warmroute.fleet.times import FleetTimes
 
 AT_LAST = 1.0
 """Seconds within which a promise such as "within 50 ms" must have come true on a busy machine."""
@@ -51,12 +52,14 @@ def config(
 
 
 @asynccontextmanager
-async def running(settings: Config, workers: int | None = None) -> AsyncIterator[Router]:
+async def running(
+    settings: Config, workers: int | None = None, times: FleetTimes | None = None
+) -> AsyncIterator[Router]:
     """Run a router until the block ends; then every lease must be back and the ledger must agree.
 
     It is handed out when `workers` workers are routable (by default, all that are configured).
     """
-    router = Router(settings, seed=1)
+    router = Router(settings, seed=1, times=times)
     await router.start()
     try:
         expected = len(settings.manager.worker) if workers is None else workers

@@ -28,6 +28,7 @@ from warmroute.fleet.instance import InstanceInfo, check_role
 from warmroute.fleet.member import Member, Source
 from warmroute.fleet.returns import wait_for_return
 from warmroute.fleet.roster import Roster, RosterRules
+from warmroute.fleet.silence import Waiting
 from warmroute.fleet.states import State
 from warmroute.fleet.static import static_instances
 from warmroute.fleet.times import FleetTimes
@@ -48,7 +49,8 @@ class Fleet(FleetView):
     """All workers, from `start` to `stop`, both in the loop that serves requests.
 
     `scheduler_forget` purges a worker's prefix entries. `poll_interval` is in seconds (default: the tick interval).
-    `on_frozen` hears of workers that take connections and answer nothing, not even probes.
+    `on_frozen` hears of workers that take connections and answer nothing, not even probes; `waiting` tells how many
+    requests a worker has not begun to answer.
     Methods that take a worker's name accept its id (`host:port`) and its URL, and raise UnknownWorker.
     """
 
@@ -60,6 +62,7 @@ class Fleet(FleetView):
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[], None] = lambda: None,
         on_frozen: Callable[[Worker], None] = lambda _: None,
+        waiting: Waiting = lambda _: 0,
         poll_interval: float | None = None,
         times: FleetTimes | None = None,
     ) -> None:
@@ -74,9 +77,11 @@ class Fleet(FleetView):
             DIALECTS.get(manager.engine),
             config.server.splitwise,
             BreakerRules(manager.breaker_failures, manager.breaker_open),
+            self._times.silence,
         )
         super().__init__(config, Roster(rules, scheduler_forget, clock, on_change))
         self._on_frozen = on_frozen
+        self._waiting = waiting
         self._background = Background()
         self._watchers: dict[str, Watcher] = {}
         self._registrations: dict[str, asyncio.Task[None]] = {}
@@ -342,7 +347,7 @@ class Fleet(FleetView):
             )
             self._remove(member, reason, logging.WARNING)
         self._roster.breakers.tick()
-        for member in self._roster.listen():
+        for member in self._roster.listen(self._waiting):
             self._watchers[member.id].hint()
         self._roster.drop_old_reports(max(self._times.report_age, 3 * self._intervals.poll))
 

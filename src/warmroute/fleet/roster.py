@@ -24,10 +24,10 @@ from warmroute.fleet.member import Member, Source
 from warmroute.fleet.models import ModelObject
 from warmroute.fleet.peers import peer_of
 from warmroute.fleet.pools import Pools
-from warmroute.fleet.silence import SilenceRules, Silences
+from warmroute.fleet.silence import SilenceRules, Silences, Waiting
 from warmroute.fleet.states import State
 from warmroute.fleet.verdict import Verdict
-from warmroute.scheduling.worker import Role, Worker
+from warmroute.scheduling.worker import ROLES, Role, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class RosterRules:
     dialect: Dialect | None = None
     in_pairs: bool = False
     breaker: BreakerRules = field(default_factory=BreakerRules)
+    silence: SilenceRules = field(default_factory=SilenceRules)
 
 
 class Roster:
@@ -69,7 +70,7 @@ class Roster:
         self._clock = clock
         self._on_change = on_change
         self.breakers = Breakers(self.members, clock, self._changed)
-        self._silences = Silences(SilenceRules())
+        self._silences = {role: Silences(rules.silence) for role in ROLES}
         self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
 
     def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:
@@ -191,18 +192,21 @@ class Roster:
                 member.role,
             )
 
-    def listen(self) -> list[Member]:
-        """Look for mixed workers that begin no answers; returns those that are to be probed now."""
-        mixed = [member for member in self.members.values() if member.role == "mixed"]
-        found = self._silences.look(mixed, self._clock())
-        for member in found.changed:
-            if member.stuck_since is None:
-                self._changed(member, "is no longer stuck")
-            else:
-                waiting = member.worker.load.pending_prefill_tokens
-                what = f"gets no requests: it begins no answer while others do, {waiting} prompt tokens wait there"
-                self._changed(member, what, logging.WARNING)
-        return found.suspicious
+    def listen(self, waiting: Waiting) -> list[Member]:
+        """Look for workers that begin no answers; returns those that are to be probed now."""
+        suspicious: list[Member] = []
+        for role, silences in self._silences.items():
+            members = [member for member in self.members.values() if member.role == role]
+            found = silences.look(members, waiting, self._clock())
+            for member in found.changed:
+                if member.stuck_since is None:
+                    self._changed(member, "is no longer stuck")
+                else:
+                    count = waiting(member.worker)
+                    what = f"gets no requests: it begins no answer while others do, {count} requests wait there"
+                    self._changed(member, what, logging.WARNING)
+            suspicious += found.suspicious
+        return suspicious
 
     def drop_old_reports(self, max_age: float) -> None:
         """Forget polled figures that are older than `max_age` seconds."""

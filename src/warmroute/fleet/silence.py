@@ -1,24 +1,30 @@
-"""Workers that take requests and begin no answer, while others of their pool do. No socket, no clock.
+"""Workers that take requests and begin no answer, while others of their role do. No socket, no clock.
 
 Probes may pass all the while: an engine can be stuck behind a server that is well. Long prompts are legal, and an
 answer that is no stream begins when it is complete, so silence alone proves nothing, and nothing that waits is taken
 away. After a short silence the worker is probed at once; after one that is long, also measured by how long answers
 take here, it gets no new requests until it has begun one, or nobody waits there any more.
+
+A prefill worker has begun when its own answer comes, or that of its decode worker, which could not without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from warmroute.fleet.member import Member
+from warmroute.scheduling.worker import Worker
+
+Waiting = Callable[[Worker], int]
+"""How many requests a worker was sent that it has not begun to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceRules:
     """Seconds of silence, and answers that others have begun meanwhile, that make a worker suspicious, or stuck.
 
-    To be stuck takes `times` the mean time to first byte of all workers as well.
+    To be stuck takes `times` the mean time to first byte of all workers of the role as well.
     """
 
     suspicious: float = 2.0
@@ -52,7 +58,7 @@ class Silences:
         self._rules = rules
         self._quiet: dict[str, _Quiet] = {}
 
-    def look(self, members: Iterable[Member], now: float) -> Look:
+    def look(self, members: Iterable[Member], waiting: Waiting, now: float) -> Look:
         """Compare with the last look; sets `stuck_since` of members that are, or are no longer, stuck."""
         members = list(members)
         begun = sum(member.worker.tally.first_tokens for member in members)
@@ -61,7 +67,7 @@ class Silences:
         found = Look([], [])
         quiet = {}
         for member in members:
-            state = quiet[member.id] = self._state_of(member, begun, now)
+            state = quiet[member.id] = self._state_of(member, begun, waiting, now)
             silence = now - state.since
             others = begun - state.all >= self._rules.answers
             if others and silence >= self._rules.suspicious and not state.is_told:
@@ -74,9 +80,9 @@ class Silences:
         self._quiet = quiet
         return found
 
-    def _state_of(self, member: Member, begun: int, now: float) -> _Quiet:
+    def _state_of(self, member: Member, begun: int, waiting: Waiting, now: float) -> _Quiet:
         own = member.worker.tally.first_tokens
         state = self._quiet.get(member.id)
-        if state is None or own != state.own or not member.worker.load.pending_prefill_tokens:
+        if state is None or own != state.own or not waiting(member.worker):
             return _Quiet(now, own, begun)
         return state

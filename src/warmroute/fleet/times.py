@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from warmroute.fleet.silence import SilenceRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class FleetTimes:
     - `leave_check`, `housekeeping`: between two looks at leaving workers, and at everything else that falls due.
     - `hint_spacing`: least time between two extra probes that the data plane asked for.
     - `report_age`: a polled report lives at least this long, or three polls if that is longer.
+    - `silence`: after how long a worker is suspicious, or stuck, that begins no answers.
     """
 
     retry: float = 1.0
@@ -28,3 +31,4 @@ class FleetTimes:
     housekeeping: float = 1.0
     hint_spacing: float = 0.5
     report_age: float = 10.0
+    silence: SilenceRules = field(default_factory=SilenceRules)

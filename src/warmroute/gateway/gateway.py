@@ -71,6 +71,9 @@ class Workers(Protocol):
     def dialect(self, worker: Worker) -> Dialect | None:
         """How the worker's engine is spoken to."""
 
+    def is_routable(self, worker: Worker) -> bool:
+        """Whether it may get requests, whatever its breaker says."""
+
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         """What it takes to hand a request over from one worker of a pair to the other."""
 
@@ -174,6 +177,10 @@ class Gateway:
     def worker_frozen(self, worker: Worker) -> None:
         """The worker takes requests and answers none: those of which no byte of an answer has come go elsewhere."""
         self.upstream.give_up_unanswered(worker)
+
+    def unanswered(self, worker: Worker) -> int:
+        """How many requests a worker was sent and has not begun to answer."""
+        return self.upstream.unanswered(worker)
 
     def cors_lines(self, origin: bytes) -> bytes:
         """The CORS header lines of an answer to `origin`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -38,7 +38,8 @@ class Tally:
     a while compares two readings.
 
     The ledger counts requests and their prompts (of a pair, where the prompt is computed), the gateway first bytes of
-    good answers with the `ttft_seconds` they took from the complete request on, `streams` with the sum of the mean
+    good answers (for a prefill worker also of its decode worker's, if that comes first) with the `ttft_seconds` they
+    took from the complete request on, `streams` with the sum of the mean
     times between two of their pieces, and what the engine reported of its cache: `reported_prompt_tokens` by its own
     count, `reported_cached_tokens` of them.
     """
@@ -143,3 +144,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", frozenset(self.candidates))
+
+    def is_left(self, excluding: Collection[Worker]) -> bool:
+        """Whether there is a worker that is none of these."""
+        return any(row.worker not in excluding for row in self.candidates)

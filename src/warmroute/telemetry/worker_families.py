@@ -73,7 +73,7 @@ def _served(workers: Iterable[Worker]) -> Iterator[Metric]:
         tallies.setdefault((worker.role, worker.id), []).append(worker.tally)
     yield _summary(
         "warmroute_worker_time_to_first_token_seconds",
-        "Times to first token of a worker.",
+        "Times to first token of a worker; of a prefill worker, until it has computed the prompt.",
         _sums(tallies, "first_tokens"),
         _sums(tallies, "ttft_seconds"),
     )

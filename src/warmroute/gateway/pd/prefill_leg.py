@@ -34,6 +34,7 @@ class PrefillLeg(Leg):
         super().__init__(run, lease)
         self.collects = False
         self.has_ended = False
+        self._has_begun = False
         self._disaggregation = run.gateway.pd
         self._metrics = run.gateway.metrics
         self._loop = run.gateway.loop
@@ -55,6 +56,14 @@ class PrefillLeg(Leg):
             self.lease.release(outcome)
             if status:
                 self._metrics.request_done(self.lease.policy, self.side, self.lease.worker.id, status)
+
+    def begun(self) -> None:
+        """The prompt is computed, as the first byte of either leg's answer shows. Idempotent."""
+        if not self._has_begun:
+            self._has_begun = True
+            tally = self.lease.worker.tally
+            tally.first_tokens += 1
+            tally.ttft_seconds += self._loop.time() - self._exchange.complete_at
 
     def linger(self) -> None:
         """The client has the whole answer: let the worker end its own in peace, for a while."""
@@ -79,8 +88,10 @@ class PrefillLeg(Leg):
         return head
 
     def _accept(self, body: bytes, complete: bool) -> None:
-        if body and not complete:
-            self.lease.first_token()
+        if body:
+            self.begun()
+            if not complete:
+                self.lease.first_token()
         if self.collects and not self._is_too_long:
             self._held += body
             if len(self._held) > MAX_HELD_BYTES:
