@@ -151,11 +151,16 @@ class DecodeRequest:
 
 @dataclass(frozen=True, slots=True)
 class InTurn:
-    """The prefill leg goes first; `follow(its whole answer with status 200)` never raises."""
+    """The prefill leg goes first; `follow(its whole answer with status 200)` never raises.
+
+    With `headers_with` any decode engine that makes a pair with the prefill engine may follow, not only the one that
+    was chosen: it gives the `response_headers` for that one.
+    """
 
     prefill_body: bytes
     follow: Callable[[bytes], DecodeRequest]
     response_headers: tuple[Header, ...] = ()
+    headers_with: Callable[[Peer], tuple[Header, ...]] | None = None
     reschedule: Reschedule | None = None
 
 

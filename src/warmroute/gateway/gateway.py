@@ -71,6 +71,9 @@ class Workers(Protocol):
     def dialect(self, worker: Worker) -> Dialect | None:
         """How the worker's engine is spoken to."""
 
+    def is_routable(self, worker: Worker) -> bool:
+        """Whether it may get requests, whatever its breaker says."""
+
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         """What it takes to hand a request over from one worker of a pair to the other."""
 
@@ -126,6 +129,8 @@ class Gateway:
         )
         self.tracer = tracer
         self.fastdeploy_metrics = fastdeploy_metrics
+        self.tells_of_requests = any(told is not None for told in (access_log, tracer, fastdeploy_metrics))
+        """Whether somebody beside the metrics hears of each request."""
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

@@ -1,7 +1,8 @@
 """vLLM with the NIXL connector: the prefill engine first, then the decode engine, which pulls the KV cache from it.
 
 The prefill leg generates one token and answers with `kv_transfer_params`, the handle to the blocks that it keeps (for
-30 s by default); the decode leg is the client's body with that object, unchanged. Measured with vLLM 0.32.
+30 s by default); the decode leg is the client's body with that object, unchanged. Measured with vLLM 0.32. The handle
+names the prefill engine only, so that any decode engine may take it.
 
 Not handed over, because one handle stands for one sequence whose prompt is computed by the other engine: several
 sequences, several prompts, log probabilities of the prompt. A Mooncake connector needs its bootstrap server to be asked
@@ -86,6 +87,7 @@ class VLLM:
             request.with_changes(changes),
             partial(_follow, request),
             pair_headers(prefill, decode),
+            partial(pair_headers, prefill),
         )
 
 

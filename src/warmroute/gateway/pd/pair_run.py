@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request
+from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, Header, InTurn, Request
+from warmroute.engines.peer import Peer
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
@@ -15,9 +16,11 @@ from warmroute.gateway.pd.decode_leg import DecodeLeg
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.prefill_leg import PrefillLeg
+from warmroute.gateway.pd.redirect import choose_decode_anew
 from warmroute.gateway.pd.verdict import status_of
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease
+from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -32,7 +35,9 @@ class PairRun:
 
     __slots__ = (
         "_follow",
+        "_headers_with",
         "_merge",
+        "_tried_decode",
         "decode",
         "exchange",
         "failure",
@@ -43,7 +48,9 @@ class PairRun:
         "router_lines",
     )
 
-    def __init__(self, exchange: Exchange, pair: PairLease, gateway: Gateway) -> None:
+    def __init__(
+        self, exchange: Exchange, pair: PairLease, gateway: Gateway, tried_decode: tuple[Worker, ...] = ()
+    ) -> None:
         self.exchange = exchange
         self.gateway = gateway
         self.pair = pair
@@ -54,17 +61,18 @@ class PairRun:
         self.decode = DecodeLeg(self, pair.decode)
         self._merge: Callable[[bytes], AnswerEdit | None] | None = None
         self._follow: Callable[[bytes], DecodeRequest] | None = None
+        self._headers_with: Callable[[Peer], tuple[Header, ...]] | None = None
+        self._tried_decode = tried_decode
 
     def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
         """Learn what is to be sent."""
-        url_line = self.gateway.upstream.of(self.pair.decode.worker).url_line
-        lines = [b"%b: %b\r\n" % header for header in handover.response_headers]
-        self.router_lines = b"".join((url_line, *lines))
+        self._tell(handover.response_headers)
         if may_be_given_back:
             self.decode.reschedule = handover.reschedule
         self.prefill.body = handover.prefill_body
         if isinstance(handover, InTurn):
             self._follow = handover.follow
+            self._headers_with = handover.headers_with
             self.prefill.collects = True
             return
         self.decode.body = handover.decode_body
@@ -86,16 +94,35 @@ class PairRun:
         await self._decided()
 
     async def _in_turn(self) -> None:
-        prefill, decode = self.prefill, self.decode
+        prefill = self.prefill
         await prefill.connect()
         prefill.send()
         await self._decided(prefilled=True)
         if not prefill.has_ended:
             return
+        self._redirect()
         self._follow_on()
-        await decode.connect()
-        decode.send()
+        await self.decode.connect()
+        self.decode.send()
         await self._decided()
+
+    def _redirect(self) -> None:
+        """Let another worker decode if the one that was chosen has become unroutable since."""
+        headers_with, pair, fleet = self._headers_with, self.pair, self.gateway.fleet
+        if headers_with is None or fleet.is_routable(pair.decode.worker):
+            return
+        if not choose_decode_anew(pair, self._tried_decode, self.exchange, self.gateway):
+            return
+        reschedule = self.decode.reschedule
+        self.decode.detach()
+        self.decode = DecodeLeg(self, pair.decode)
+        self.decode.reschedule = reschedule
+        self._tell(headers_with(fleet.handshake(pair.prefill.worker, pair.decode.worker)[2]))
+
+    def _tell(self, headers: tuple[Header, ...]) -> None:
+        """Note what the client is told of who answers."""
+        url_line = self.gateway.upstream.of(self.pair.decode.worker).url_line
+        self.router_lines = b"".join((url_line, *[b"%b: %b\r\n" % header for header in headers]))
 
     def _follow_on(self) -> None:
         """Make the decode leg's request of the prefill leg's answer."""
