@@ -136,6 +136,9 @@ async def test_a_fault_that_a_changed_file_has_shown_is_no_second_warning_when_a
 ):
     caplog.set_level(logging.INFO)
     reloader = reload_when("a.yaml")
+    reloader.ask()
+    await until(lambda: loads.taken)  # from here on the file is looked at
+    loads.taken.clear()
     loads.error = ConfigError(["a.yaml:1: bad"])
     (tmp_path / "a.yaml").write_text("bad")
     await until(lambda: len(caplog.records) == 1)
