@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
-from functools import cache
 from math import sqrt
 from pathlib import Path
 from random import Random
 
-from benchmarks.grid.workloads import Half, workload
+from benchmarks.grid.workloads import REQUESTS, Half, fleet, workload
 from warmroute.cli.replay_values import policy_by_name
-from warmroute.replay.fleet import Fleet
 from warmroute.replay.result import Result
 from warmroute.replay.run import run
+from warmroute.replay.trace import Trace
 
 TOLERATED_SECONDS = 30.0
 """The p99 of the time to first token up to which a fleet is not saturated."""
 _HALVINGS = 4
+_DOUBLINGS = 8
 _MEASURE = "process_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A trace on a fleet. `limit` cuts the trace (None: all of the half)."""
+    """One half of a trace on a fleet. `requests` are fewer or more than usual, for tests."""
 
     folder: Path
     trace: str
     half: Half
     workers: int
-    limit: int | None
+    requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +53,39 @@ class Figures:
     imbalance: float
 
 
-@cache
-def _frozen(setting: Setting) -> Setting:
-    """The same, its trace read: millions of objects that stay, at which the garbage collector need not look."""
-    workload(setting.folder, setting.trace, setting.half, setting.limit)
-    gc.freeze()
-    return setting
-
-
 def play(setting: Setting, policy: str, rate: float, seed: int) -> Result:
     """One replay."""
-    _frozen(setting)
-    trace = workload(setting.folder, setting.trace, setting.half, setting.limit)
-    return run(trace, policy_by_name(policy), Fleet(workers=setting.workers), rate=rate, seed=seed)
+    return run(_trace(setting), policy_by_name(policy), fleet(setting.trace, setting.workers), rate=rate, seed=seed)
+
+
+def _trace(setting: Setting) -> Trace:
+    requests = setting.requests or REQUESTS[setting.trace][setting.workers]
+    trace = workload(setting.folder, setting.trace, setting.half, requests)
+    gc.freeze()  # millions of objects that stay, at which the garbage collector need not look
+    return trace
 
 
 def saturation(setting: Setting) -> float:
     """The highest rate at which the least pending tokens keep the p99 of the time to first token below the limit.
 
-    A short trace may never get there. Then it is the rate at which its uncached prompts come as fast as the engines can
-    compute them or, in a closed loop, from which on all sessions run at once.
+    Raises ValueError if no rate is too high, so that the trace has too few requests for the fleet.
     """
 
     def keeps(rate: float) -> bool:
         spread = play(setting, _MEASURE, rate, 1).first_token
         return spread is not None and spread.p99 < TOLERATED_SECONDS
 
-    cap = _capacity(setting)
-    if keeps(cap):
-        return cap
-    low, high = cap / 2.0, cap
-    while not keeps(low):
-        low, high = low / 2.0, low
+    low = high = _capacity(setting)
+    if keeps(high):
+        for _ in range(_DOUBLINGS):
+            low, high = high, high * 2.0
+            if not keeps(high):
+                break
+        else:
+            raise ValueError(f"{setting.trace} has too few requests to saturate {setting.workers} workers")
+    else:
+        while not keeps(low):
+            low, high = low / 2.0, low
     for _ in range(_HALVINGS):
         middle = sqrt(low * high)
         if keeps(middle):
@@ -95,15 +96,14 @@ def saturation(setting: Setting) -> float:
 
 
 def _capacity(setting: Setting) -> float:
-    """The rate at which prefill alone keeps all engines busy while requests arrive; a closed loop's starts do so."""
+    """Where to begin: the rate at which prefill alone keeps all engines busy while requests arrive."""
     result = play(setting, _MEASURE, 1.0, 1)
-    model = Fleet().model
+    model = fleet(setting.trace, setting.workers).model
     prefill = sum(
         model.prefill_seconds(served.prompt_tokens - served.cached_tokens, served.cached_tokens)
         for served in result.served
     )
-    starts = workload(setting.folder, setting.trace, setting.half, setting.limit).starts(1.0, Random("1 starts"))
-    return max(starts) * setting.workers / prefill
+    return max(_trace(setting).starts(1.0, Random("1 starts"))) * setting.workers / prefill
 
 
 def measure(cell: Cell) -> Figures:

@@ -18,10 +18,11 @@ def cells_table(rows: Sequence[Row], bound: Mapping[Place, Figures]) -> str:
     for row in rows:
         trace, workers, load = row.place
         ours = row.ours
+        oracle = f"{bound[row.place].mean:.3f}" if row.place in bound else "-"
         lines.append(
             f"| {trace} | {workers} | {load:g} | {ours.mean:.3f} | {ours.p99:.2f} | {ours.hit_share:.1%} "
             f"| {ours.imbalance:.2f} | {row.mean_ratio:.2f} {row.best_mean} | {row.p99_ratio:.2f} {row.best_p99} "
-            f"| {bound[row.place].mean:.3f} |"
+            f"| {oracle} |"
         )
     return "\n".join(lines)
 

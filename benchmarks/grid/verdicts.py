@@ -14,6 +14,7 @@ BOUND = "oracle"
 PLAIN = ("request_num", "round_robin")
 MOST_MEAN, MOST_P99, MOST_IMBALANCE = 1.10, 1.25, 1.3
 LIGHT, BUSY = 0.3, 0.7
+_HOPELESS = 1.3
 
 Place = tuple[str, int, float]
 """Trace, workers, part of the saturation rate."""
@@ -41,6 +42,17 @@ def average(figures: Sequence[Figures]) -> Figures:
         fmean(f.hit_share for f in figures),
         max(f.imbalance for f in figures),
     )
+
+
+def contenders(by_policy: Mapping[str, Figures], own: Sequence[str]) -> list[str]:
+    """The rivals that may be the best of a cell when more seeds are averaged, and the plain balancers.
+
+    The others were more than 1.3 times as slow as the best one with this seed, in the mean and in the p99.
+    """
+    rivals = {name: figures for name, figures in by_policy.items() if name not in own and name != BOUND}
+    mean = _HOPELESS * min(figures.mean for figures in rivals.values())
+    p99 = _HOPELESS * min(figures.p99 for figures in rivals.values())
+    return [name for name, figures in rivals.items() if figures.mean <= mean or figures.p99 <= p99 or name in PLAIN]
 
 
 def judge(place: Place, by_policy: Mapping[str, Figures], ours: str, own: Sequence[str]) -> Row:

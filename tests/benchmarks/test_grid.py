@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.grid.cells import TOLERATED_SECONDS, Cell, Figures, Setting, measure, play, saturation
 from benchmarks.grid.report import cells_table, policies_table, summary
-from benchmarks.grid.verdicts import BOUND, average, geometric_mean, judge, shortfalls
+from benchmarks.grid.verdicts import BOUND, average, contenders, geometric_mean, judge, shortfalls
 from benchmarks.grid.workloads import FILES, workload
 
 PLACE = ("synthetic", 8, 0.7)
@@ -44,11 +44,38 @@ def test_the_halves_share_no_conversation_and_make_up_the_whole(traces: Path):
 
 
 def test_saturation_is_the_rate_at_which_the_limit_is_still_kept(traces: Path):
-    setting = Setting(traces, "synthetic", "grid", 1, None)
+    setting = Setting(traces, "synthetic", "grid", 1, 1500)
     rate = saturation(setting)
-    spread = play(setting, "process_tokens", rate, 1).first_token
-    assert spread is not None
-    assert spread.p99 < TOLERATED_SECONDS
+    keeps, fails = (play(setting, "process_tokens", factor * rate, 1).first_token for factor in (1.0, 1.2))
+    assert keeps is not None
+    assert keeps.p99 < TOLERATED_SECONDS
+    assert fails is not None
+    assert fails.p99 > TOLERATED_SECONDS
+
+
+def test_a_trace_that_is_too_short_to_saturate_a_fleet_is_refused(traces: Path):
+    with pytest.raises(ValueError, match="too few requests to saturate 8 workers"):
+        saturation(Setting(traces, "synthetic", "grid", 8, 100))
+
+
+def test_a_short_half_is_repeated(traces: Path):
+    half = workload(traces, "synthetic", "grid", None).requests
+    trace = workload(traces, "synthetic", "grid", 3 * half)
+    assert trace.requests == 3 * half
+    assert len({session.turns[0].blocks[1] for session in trace.sessions}) == half
+
+
+def test_a_hopeless_rival_is_not_run_again():
+    by_policy = {
+        "least_delay": figures(0.1, 0.1),
+        BOUND: figures(0.1, 0.1),
+        "fast": figures(1.0, 9.0),
+        "steady": figures(9.0, 1.0),
+        "near": figures(1.3, 9.0),
+        "slow": figures(1.4, 1.4),
+        "round_robin": figures(9.0, 9.0),
+    }
+    assert contenders(by_policy, ["least_delay"]) == ["fast", "steady", "near", "round_robin"]
 
 
 def test_a_cell_is_measured_the_same_again(traces: Path):

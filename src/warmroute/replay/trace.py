@@ -81,11 +81,15 @@ class Session:
 
 @dataclass(slots=True)
 class Trace:
-    """A recorded workload. Without starts, sessions begin at random, `session_rate` a second in the mean."""
+    """A recorded workload. Without starts, sessions begin at random, `session_rate` a second in the mean.
+
+    `common` are the ids of blocks that belong to no session, however few sessions have them: tools, system prompts.
+    """
 
     name: str
     sessions: list[Session]
     session_rate: float = 1.0
+    common: range = range(0)
     _ladder: Ladder | None = field(default=None, repr=False)
 
     @property
@@ -101,7 +105,7 @@ class Trace:
                 break
             kept.append(session)
             requests -= len(session.turns)
-        return Trace(self.name, kept, self.session_rate)
+        return Trace(self.name, kept, self.session_rate, self.common)
 
     def starts(self, rate: float, rng: Random) -> list[float]:
         """When each session begins, in seconds from the first, `rate` times as fast as recorded.

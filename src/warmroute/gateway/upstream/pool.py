@@ -12,7 +12,7 @@ from warmroute.access.worker_keys import WorkerKeys
 from warmroute.fleet.client import OUT_OF_RESOURCES
 from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
-from warmroute.gateway.known_head import KnownResponse
+from warmroute.gateway.known_head import KnownResponse, KnownStream
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
@@ -31,7 +31,18 @@ _ENDLESS = Patience(0, 0)
 class WorkerConnections:
     """The connections to one worker."""
 
-    __slots__ = ("_connecting", "_pool", "address", "alone_lines", "idle", "known", "open", "url_line", "worker")
+    __slots__ = (
+        "_connecting",
+        "_pool",
+        "address",
+        "alone_lines",
+        "idle",
+        "known",
+        "known_stream",
+        "open",
+        "url_line",
+        "worker",
+    )
 
     def __init__(self, worker: Worker, pool: UpstreamPool) -> None:
         """ValueError when the worker's URL is none."""
@@ -46,6 +57,7 @@ class WorkerConnections:
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
         self.open: set[UpstreamConnection] = set()
         self.known: KnownResponse | None = None
+        self.known_stream: KnownStream | None = None
         self._connecting = 0
 
     @property

@@ -28,6 +28,8 @@ MEAN_THINK = 5.0
 SESSION_RATE = 0.2
 """Sessions a second when a file tells no starts: a rate that keeps some fifty agents busy at a time."""
 _SESSION_BITS = 32
+_COMMON = range(1 << 56, 1 << 57)
+"""Ids of the blocks that local sessions share."""
 _MAIN = "main"
 
 
@@ -74,7 +76,7 @@ def read_run_lengths(path: Path, data: bytes) -> Trace:
     if all(session.start is not None for session in sessions):
         sessions.sort(key=lambda session: session.start or 0.0)
     link_sessions(sessions, 1 << 60)
-    return Trace(path.name, sessions, SESSION_RATE)
+    return Trace(path.name, sessions, SESSION_RATE, _COMMON)
 
 
 def _turn(row: SessionRow, request: Row, number: int, shared: dict[tuple[int, int], int]) -> Turn | None:
@@ -88,7 +90,7 @@ def _turn(row: SessionRow, request: Row, number: int, shared: dict[tuple[int, in
     if is_local and request.agent == _MAIN and request.runs and request.runs[0][0] == 1:
         sizes = (row.tool_tokens or 0, row.system_tokens or 0)
         common = min(sum(sizes) // row.block_size, request.runs[0][1])
-        base = (1 << 56) + (shared.setdefault(sizes, len(shared)) << _SESSION_BITS)
+        base = _COMMON.start + (shared.setdefault(sizes, len(shared)) << _SESSION_BITS)
         blocks[:common] = array("Q", range(base, base + common))
     ends = range(0, (len(blocks) + 1) * row.block_size, row.block_size)
     return Turn(request.tokens, request.output, blocks, ends)
