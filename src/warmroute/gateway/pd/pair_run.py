@@ -57,9 +57,8 @@ class PairRun:
 
     def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
         """Learn what is to be sent."""
-        url_line = self.gateway.upstream.of(self.pair.decode.worker).url_line
-        lines = [b"%b: %b\r\n" % header for header in handover.response_headers]
-        self.router_lines = b"".join((url_line, *lines))
+        prefill, decode = map(self.gateway.upstream.of, (self.pair.prefill.worker, self.pair.decode.worker))
+        self.router_lines = decode.url_line + prefill.role_line + decode.role_line
         if may_be_given_back:
             self.decode.reschedule = handover.reschedule
         self.prefill.body = handover.prefill_body
