@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
 
-.PHONY: fuzz help demo test test-vllm compare-vllm lint format docs bench soak clean
+.PHONY: fuzz help demo test test-vllm compare compare-vllm lint format docs bench soak grid clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ soak: $(VENV)/.dev-installed ## kill and restart engines under 200 clients for D
 
 grid: $(VENV)/.dev-installed ## every policy on the public traces in TRACES (ARGS=--quick: a quick look)
 	$(BIN)/python -m benchmarks.grid --traces $(TRACES) $(ARGS)
+
+compare: $(VENV)/.dev-installed ## beside sglang-router, vllm-router and smg: what clients see (TRACES=DIR: recorded traffic as well)
+	$(BIN)/python -m benchmarks.compare $(if $(TRACES),--traces $(TRACES)) $(ARGS)
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache

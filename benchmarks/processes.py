@@ -29,9 +29,9 @@ class Cores:
 
 
 class Child:
-    """A process started by the harness. Leave its `with` block to end it."""
+    """A process started by the harness, on one core or (None) on any. Leave its `with` block to end it."""
 
-    def __init__(self, argv: Sequence[str], core: int, *, log: Path | None = None) -> None:
+    def __init__(self, argv: Sequence[str], core: int | None, *, log: Path | None = None) -> None:
         out = subprocess.PIPE if log is None else log.open("wb")
         self._log = log
         self._popen = subprocess.Popen(
@@ -41,7 +41,7 @@ class Child:
             stderr=None if log is None else subprocess.STDOUT,
             env=clean_environment(),
             # Threads and children inherit the core.
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+            preexec_fn=None if core is None else lambda: os.sched_setaffinity(0, {core}),
         )
         if not isinstance(out, int):
             out.close()

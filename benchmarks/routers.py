@@ -16,11 +16,15 @@ from benchmarks.processes import fetch, free_port
 
 SGLANG = "sglang-router==0.3.2"
 """The peer: Python packaging around a Rust core, the last release of its line."""
+VLLM_ROUTER = "vllm-router==0.1.17"
+SMG = "smg==1.13.0"
+"""Two more of the same ancestry."""
 
 _FIRST_BOOTSTRAP_PORT = 9001
 """Nobody listens there: only real engines do."""
 
-_BENCH_VENV = Path(__file__).parent.parent / ".bench-venv"
+_BENCH_VENVS = Path(__file__).parent.parent / ".bench-venv"
+"""An environment for each peer: their dependencies need not agree."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,11 @@ class Router:
     """The make of the prefill and decode engines that it is for; None for mixed workers."""
 
 
-def warmroute(name: str = "warmroute", pairs: str | None = None) -> Router:
+def warmroute(name: str = "warmroute", pairs: str | None = None, policy: str = "cache_aware") -> Router:
     """The router of this repository, from the running interpreter's environment; with `pairs`, in front of such."""
 
     def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warning"]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", policy, "--log-level", "warning"]
         urls = [f"http://127.0.0.1:{worker}" for worker in workers]
         if pairs is None:
             flags = [flag for url in urls for flag in ("--worker", url)]
@@ -59,17 +63,11 @@ def warmroute(name: str = "warmroute", pairs: str | None = None) -> Router:
     return Router(name, version, command, _counts(rb'"state":\s*"healthy"'), pairs)
 
 
-def sglang(pairs: str | None = None) -> Router:
-    """The peer, installed into an environment of its own at the first use. Raises CalledProcessError if that fails."""
-    python = _BENCH_VENV / "bin" / "python"
-    if not python.exists() or subprocess.run([python, "-c", "import sglang_router"], capture_output=True).returncode:
-        print(f"installing {SGLANG} into {_BENCH_VENV.name}/ (once)", file=sys.stderr)
-        venv.create(_BENCH_VENV, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", SGLANG], check=True)
+def sglang(pairs: str | None = None, options: Sequence[str] = ()) -> Router:
+    """The peer, installed at the first use, with further options. Raises CalledProcessError if that fails."""
+    programs = _installed(SGLANG)
 
     def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", "warn"]
-        options += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
         urls = [f"http://127.0.0.1:{worker}" for worker in workers]
         if pairs is None:
             flags = ["--worker-urls", *urls]
@@ -79,9 +77,50 @@ def sglang(pairs: str | None = None) -> Router:
             flags = ["--pd-disaggregation"]
             flags += [flag for number, url in numbered for flag in ("--prefill", url, str(number))]
             flags += [flag for url in decodes for flag in ("--decode", url)]
-        return [str(python), "-m", "sglang_router.launch_router", *options, *flags]
+        launch = [str(programs / "python"), "-m", "sglang_router.launch_router"]
+        return [*launch, *_common(port, "warn"), *options, *flags]
 
     return Router("sglang-router", SGLANG.partition("==")[2], command, _counts(rb'"is_healthy":\s*true'), pairs)
+
+
+def vllm_router(options: Sequence[str] = ()) -> Router:
+    """vllm-router, likewise."""
+    return _descendant("vllm-router", VLLM_ROUTER, ["vllm-router"], "warning", options)
+
+
+def smg(options: Sequence[str] = ()) -> Router:
+    """Shepherd Model Gateway, likewise."""
+    return _descendant("smg", SMG, ["smg", "launch"], "warn", options)
+
+
+def _descendant(name: str, requirement: str, launch: Sequence[str], level: str, options: Sequence[str]) -> Router:
+    """A router that took over sglang-router's command line."""
+    program, *rest = launch
+    programs = _installed(requirement)
+
+    def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
+        urls = [f"http://127.0.0.1:{worker}" for worker in workers]
+        return [str(programs / program), *rest, *_common(port, level), *options, "--worker-urls", *urls]
+
+    return Router(name, requirement.partition("==")[2], command, _counts(rb'"is_healthy":\s*true'))
+
+
+def _common(port: int, level: str) -> list[str]:
+    """What all three peers are told."""
+    options = ["--host", "127.0.0.1", "--port", str(port), "--policy", "cache_aware", "--log-level", level]
+    return [*options, "--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+
+
+def _installed(requirement: str) -> Path:
+    """The programs of a peer's own environment, which is made at the first use. Raises CalledProcessError."""
+    directory = _BENCH_VENVS / requirement.replace("==", "-")
+    programs, done = directory / "bin", directory / "installed"
+    if not done.exists():
+        print(f"installing {requirement} into {_BENCH_VENVS.name}/{directory.name} (once)", file=sys.stderr)
+        venv.create(directory, with_pip=True)
+        subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", requirement], check=True)
+        done.touch()
+    return programs
 
 
 def nginx() -> Router | None:

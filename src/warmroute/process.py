@@ -41,12 +41,14 @@ def run(config: Config, load: Callable[[], Config] | None = None, config_path: s
 async def _serve(config: Config, load: Callable[[], Config] | None, config_path: str) -> int:
     try:
         router = Router(config)
+        # Before it starts: whoever asks meanwhile is heard afterwards.
+        reloader = None if load is None else _reloads_when_asked(router, load, config_path)
         await router.start()
     except (OSError, FleetError, SchedulingError, TokenizerError, TlsError, AccessLogError) as error:
         sys.stderr.write(f"warmroute serve: {_reason(error, config)}\n")
         return _CANNOT_START
     _stop_on_signals(router)
-    reloading = None if load is None else _reload_when_asked(router, load, config_path)
+    reloading = None if reloader is None else asyncio.create_task(reloader.run(), name="reload")
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -67,11 +69,11 @@ async def _serve(config: Config, load: Callable[[], Config] | None, config_path:
     return 0
 
 
-def _reload_when_asked(router: Router, load: Callable[[], Config], config_path: str) -> asyncio.Task[None]:
-    """Reload on SIGHUP and on changes of files, until the task is cancelled."""
+def _reloads_when_asked(router: Router, load: Callable[[], Config], config_path: str) -> Reloader:
+    """What SIGHUP asks from now on."""
     reloader = Reloader(load, router.reload, lambda: (config_path, router.config.manager.register_path))
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
-    return asyncio.create_task(reloader.run(), name="reload")
+    return reloader
 
 
 def _policies(router: Router) -> str:

@@ -22,7 +22,8 @@ from warmroute.cli.startup import ends_quietly
 import warmroute.cli as cli
 def loading(*_):
     print("loading", flush=True)
-    signal.pause()
+    while True:
+        signal.pause()
 sys.modules["warmroute.cli.parser"] = type("M", (), {"__getattr__": loading})()
 cli.main(sys.argv[1:])
 """
@@ -101,6 +102,49 @@ def test_a_signal_while_a_command_is_loading_ends_it_quietly(
         process.send_signal(number)
         _, errors = process.communicate(timeout=10)
     assert (process.returncode, errors) == (exit_code, "")
+
+
+def test_a_request_to_reload_while_the_router_is_loading_does_not_end_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROBE_STARTS, "serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (0, "")
+
+
+async def test_a_request_to_reload_is_heard_as_soon_as_the_router_starts(tmp_path) -> None:
+    """A file that is broken while it starts is told afterwards."""
+    config_file = tmp_path / "router.yaml"
+    config_file.write_text(f"server: {{port: {free_port()}}}\n")
+    code = """
+import os, signal, sys
+from warmroute.app import Router
+import warmroute.cli as cli
+start = Router.start
+async def slow_start(router):
+    open(sys.argv[1], "w").write("server: [")
+    os.kill(os.getpid(), signal.SIGHUP)
+    await start(router)
+Router.start = slow_start
+cli.main(["serve", "--config_path", sys.argv[1]])
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(config_file), stderr=asyncio.subprocess.PIPE, env={"PATH": ""}
+    )
+    try:
+        assert process.stderr is not None
+        await read_until(b"listens on", process.stderr)
+        await read_until(b"the configuration is not reloaded", process.stderr)
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), 10)
+    assert process.returncode == 0
 
 
 async def test_sighup_and_a_changed_register_file_reload_the_workers(worker: ScriptedWorker, tmp_path) -> None:

@@ -136,6 +136,9 @@ class FakeFleet:
     def dialect(self, worker: Worker) -> Dialect | None:
         return None
 
+    def is_routable(self, worker: Worker) -> bool:
+        return True
+
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         raise AssertionError("no pair was given out")
 

@@ -21,6 +21,9 @@ class Recorder:
     """A sink and an owner; it checks that nothing comes after the end."""
 
     known = None
+    known_stream = None
+    is_holding = False
+    pipe = None
 
     def __init__(self) -> None:
         self.head: ResponseHead | None = None

@@ -66,11 +66,12 @@ async def test_a_stuck_worker_gets_no_more_requests_until_it_answers(dialect, ro
                 await asyncio.sleep(0.02)
         assert [other for other in fleet.members if other.stuck_since is not None] == [member]
         assert member.state == "healthy"
-        given = len(engines.stuck.requests)
+        given = member.running
+        await eventually(lambda: len(engines.stuck.requests) == given, "what was sent has arrived", 5)
         for _ in range(6):
             await asyncio.wait_for(ask(pairs.router.port, next(numbers)), 5)
         assert len(engines.stuck.requests) == given
         engines.thaws.set()
         await asyncio.wait_for(asyncio.gather(*asking), 10)  # nothing that waited there was taken away
-        await eventually(lambda: member.stuck_since is None, "it is no longer stuck")
+        await eventually(lambda: member.stuck_since is None, "it is no longer stuck", 5)
         assert pairs.routable() == 5

@@ -34,13 +34,15 @@ BAD_USAGE = 2
 # As in orderly ends: servers are meant to be ended by these signals, other commands are broken off.
 _SERVERS = ("serve", "engine")
 _ENDS_SERVER: Mapping[signal.Signals, int] = {signal.SIGINT: 0, signal.SIGTERM: 0}
+_RELOADS = (signal.SIGHUP,)
 _BREAKS_OFF: Mapping[signal.Signals, int] = {signal.SIGINT: 130}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for a command line or configuration that cannot be used."""
     given = list(sys.argv[1:] if argv is None else argv)
-    with ends_quietly(_ENDS_SERVER if given[:1] and given[0] in _SERVERS else _BREAKS_OFF):
+    name = given[0] if given else ""
+    with ends_quietly(_ENDS_SERVER if name in _SERVERS else _BREAKS_OFF, _RELOADS if name == "serve" else ()):
         return _main(given)
 
 

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_number(what, "--cache-tokens", positive_int, default.cache_tokens, "size of the KV cache in tokens")
     _add_number(what, "--block-size", positive_int, default.block_size, "tokens in a block of the cache")
     _add_number(what, "--max-running", positive_int, default.max_running, "requests that run at a time; others wait")
+    _add_number(what, "--stream-interval", positive_int, default.stream_interval, "tokens of a chunk after the first")
     _add_handover_arguments(parser.add_argument_group("how prefill and decode engines hand over"), default)
     time = parser.add_argument_group("how fast")
     _add_number(time, "--prefill-speed", positive, timing.prefill_speed, "prompt tokens per second")
@@ -134,6 +135,7 @@ def run(args: argparse.Namespace) -> int:
         cache_tokens=args.cache_tokens,
         block_size=args.block_size,
         max_running=args.max_running,
+        stream_interval=args.stream_interval,
         speed=args.speed,
         timing=Timing(args.prefill_speed, args.decode_speed, args.latency, args.batch_slowdown, args.transfer_speed),
         lease_seconds=args.lease_seconds,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
-def ends_quietly(exit_codes: Mapping[signal.Signals, int]) -> Iterator[None]:
+def ends_quietly(exit_codes: Mapping[signal.Signals, int], unheard: Collection[signal.Signals] = ()) -> Iterator[None]:
     """Inside the block these signals end the process at once, without a word, until somebody else handles them.
+    Those that are `unheard` come to nothing: whoever asks for a reload now gets what is being loaded.
 
     An exception would not do: it would come out of whatever import is under way, with a traceback or swallowed. Nothing
     that needs an orderly end may be begun before its own handlers are there. A signal that is ignored stays so.
@@ -24,10 +25,13 @@ def ends_quietly(exit_codes: Mapping[signal.Signals, int]) -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         os._exit(exit_codes[signal.Signals(number)])
 
-    before = {number: signal.getsignal(number) for number in exit_codes}
+    def go_on(*_: object) -> None:
+        pass
+
+    before = {number: signal.getsignal(number) for number in (*exit_codes, *unheard)}
     taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in taken:
-        signal.signal(number, end)
+        signal.signal(number, go_on if number in unheard else end)
     try:
         yield
     finally:

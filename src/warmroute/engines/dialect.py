@@ -150,10 +150,15 @@ class DecodeRequest(Struct, frozen=True):
 
 
 class InTurn(Struct, frozen=True):
-    """The prefill leg goes first; `follow(its whole answer with status 200)` never raises."""
+    """The prefill leg goes first; `follow(its whole answer with status 200)` never raises.
+
+    With `any_follows` any decode engine that makes a pair with the prefill engine may follow, not only the one that was
+    chosen.
+    """
 
     prefill_body: bytes
     follow: Callable[[bytes], DecodeRequest]
+    any_follows: bool = False
     reschedule: Reschedule | None = None
 
 

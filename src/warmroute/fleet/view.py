@@ -58,6 +58,11 @@ class FleetView:
         member = self._roster.of(worker)
         return None if member is None else member.dialect
 
+    def is_routable(self, worker: Worker) -> bool:
+        """Whether a worker is a member that may get requests, whatever its breaker says."""
+        member = self._roster.of(worker)
+        return member is not None and member.routable and member.stuck_since is None
+
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         """What it takes to hand a request over between the two workers of a pair.
 

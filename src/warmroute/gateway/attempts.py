@@ -70,7 +70,7 @@ class Attempts:
 
     def _is_one_left(self, pool: Callable[[], Pool]) -> bool:
         try:
-            return any(row.worker not in self.tried for row in pool().candidates)
+            return pool().is_left(self.tried)
         except UnknownModel:
             return False
 

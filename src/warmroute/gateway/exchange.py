@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Protocol
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request
+from warmroute.gateway.chunked import ChunkPipe
 from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import (
     Answer,
@@ -76,6 +77,8 @@ class Exchange:
     first_byte_at = 0.0
     pieces = 0
     """So many reads brought the body of the answer."""
+    pipe: ChunkPipe | None = None
+    """Takes chunks of the answer as they are, once it has begun; None where it has, or needs, another framing."""
     own_answer = ""
     """Which of the outcomes it was if the answer, or its end, is the router's own."""
     decision: Decision | None = None
@@ -206,6 +209,8 @@ class Exchange:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
+        if self.pipe is not None:
+            self._catch_up(self.pipe)
 
     @property
     def is_stream(self) -> bool:
@@ -238,6 +243,8 @@ class Exchange:
         """Pass on what one read from the worker brought. The head waits for the first byte of the body."""
         if complete:
             self._connection = None
+        if self.pipe is not None:
+            self._catch_up(self.pipe)
         out = b""
         if not self.started:
             if head is None:
@@ -275,6 +282,12 @@ class Exchange:
                 self.task.resume()
         elif out:
             self.client.transport.write(out)
+
+    def _catch_up(self, pipe: ChunkPipe) -> None:
+        """Take note of what went past `response_received`."""
+        self.pieces += pipe.count
+        for body in pipe.take():
+            self._earlier, self._tail = self._tail, body
 
     def response_failed(self, error: UpstreamError) -> None:
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
@@ -344,6 +357,8 @@ class Exchange:
                 self.keep_alive = False
             else:
                 self._chunked = True
+                if head.framing is Framing.CHUNKED:
+                    self.pipe = ChunkPipe(self.client.transport.write)
                 framing = b"transfer-encoding: chunked\r\n"
         status = status_line(head.status, head.reason)
         return b"".join((status, head.forwarded, framing, self._router_lines, self._own_lines()))
@@ -399,6 +414,8 @@ class Exchange:
             self.own_answer = "broken"
         else:
             self.own_answer = "refused" if isinstance(error, RequestError | Unavailable) else "failed"
+        if self.pipe is not None:
+            self._catch_up(self.pipe)
         if self._finished or self.client_gone:
             self.status = self.status or CLIENT_CLOSED_REQUEST
             return

@@ -71,6 +71,9 @@ class Workers(Protocol):
     def dialect(self, worker: Worker) -> Dialect | None:
         """How the worker's engine is spoken to."""
 
+    def is_routable(self, worker: Worker) -> bool:
+        """Whether it may get requests, whatever its breaker says."""
+
     def handshake(self, prefill: Worker, decode: Worker) -> tuple[Dialect, Peer, Peer]:
         """What it takes to hand a request over from one worker of a pair to the other."""
 

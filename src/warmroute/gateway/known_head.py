@@ -107,3 +107,24 @@ class KnownResponse:
         fields = self._fields
         forwarded = b"%b%d%b" % (self._before, self.head.length, self._after)
         return ResponseHead(200, fields.reason, forwarded, fields.framing, fields.event_stream)
+
+
+class KnownStream:
+    """The head of a good response with a chunked body, and what was made of it."""
+
+    __slots__ = ("fields", "head")
+
+    def __init__(self, head: bytes, fields: ResponseHead) -> None:
+        self.head = head
+        self.fields = fields
+
+    @classmethod
+    def of(cls, data: bytes, fields: ResponseHead) -> KnownStream | None:
+        """Learn the head that `data` begins with. None if it is not whole, or not one of a 200 in chunks.
+
+        The caller knows that a parser has taken it for the head of one message.
+        """
+        end = data.find(b"\r\n\r\n")
+        if end < 0 or fields.status != 200 or fields.framing is not Framing.CHUNKED:
+            return None
+        return cls(data[: end + 4], fields)

@@ -53,14 +53,14 @@ class LimitedScheduler(Scheduler):
         self.someone_waits = False
         self._limit = limit
 
-    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = ()) -> Lease:
+    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = (), is_half: bool = False) -> Lease:
         """As Scheduler does, but raises Full if all workers that are left have as many requests as they may."""
         full = self._full(pool)
         if full or self.someone_waits:
-            if (self.someone_waits and _is_left(pool, excluding)) or self.must_wait(pool, excluding):
+            if (self.someone_waits and pool.is_left(excluding)) or self.must_wait(pool, excluding):
                 raise Full
             excluding = {*excluding, *full}
-        return super().select(prompt, pool, excluding=excluding)
+        return super().select(prompt, pool, excluding=excluding, is_half=is_half)
 
     def select_pair(
         self,
@@ -71,7 +71,7 @@ class LimitedScheduler(Scheduler):
         excluding_decode: Collection[Worker] = (),
     ) -> PairLease:
         """The same for a pair: each of its workers must have a place left."""
-        if self.someone_waits and _is_pair_left(pairs, excluding_prefill, excluding_decode):
+        if self.someone_waits and pairs.is_pair_left(excluding_prefill, excluding_decode):
             raise Full
         full_prefill, full_decode = self._full(pairs.prefill), self._full(pairs.decode)
         try:
@@ -82,7 +82,7 @@ class LimitedScheduler(Scheduler):
                 excluding_decode={*excluding_decode, *full_decode} if full_decode else excluding_decode,
             )
         except NoPair:
-            if _is_pair_left(pairs, excluding_prefill, excluding_decode):
+            if pairs.is_pair_left(excluding_prefill, excluding_decode):
                 raise Full from None
             raise
 
@@ -95,25 +95,14 @@ class LimitedScheduler(Scheduler):
         self, pairs: PairPool, excluding_prefill: Collection[Worker], excluding_decode: Collection[Worker]
     ) -> bool:
         """Whether there are pairs left, and none of them has a place on both sides."""
-        if not _is_pair_left(pairs, excluding_prefill, excluding_decode):
+        if not pairs.is_pair_left(excluding_prefill, excluding_decode):
             return False
         full_prefill, full_decode = self._full(pairs.prefill), self._full(pairs.decode)
-        return not _is_pair_left(pairs, {*excluding_prefill, *full_prefill}, {*excluding_decode, *full_decode})
+        return not pairs.is_pair_left({*excluding_prefill, *full_prefill}, {*excluding_decode, *full_decode})
 
     def _full(self, pool: Pool) -> list[Worker]:
         limit = self._limit
         return [row.worker for row in pool.candidates if row.load.running_requests >= limit]
-
-
-def _is_left(pool: Pool, excluding: Collection[Worker]) -> bool:
-    return any(row.worker not in excluding for row in pool.candidates)
-
-
-def _is_pair_left(pairs: PairPool, excluding_prefill: Collection[Worker], excluding_decode: Collection[Worker]) -> bool:
-    return any(
-        row.worker not in excluding_prefill and _is_left(pairs.decode_for(row.worker), excluding_decode)
-        for row in pairs.prefill.candidates
-    )
 
 
 def _nobody_listens() -> None:

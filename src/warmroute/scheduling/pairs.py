@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from warmroute.prompts.prompt import Prompt
@@ -34,6 +34,13 @@ class PairPool:
     def decode_for(self, prefill: Worker) -> Pool:
         """The decode workers that can take over from this prefill worker."""
         return self.compatible.get(prefill, _NOBODY)
+
+    def is_pair_left(self, excluding_prefill: Collection[Worker], excluding_decode: Collection[Worker]) -> bool:
+        """Whether there is a pair without any of these."""
+        return any(
+            row.worker not in excluding_prefill and self.decode_for(row.worker).is_left(excluding_decode)
+            for row in self.prefill.candidates
+        )
 
 
 @dataclass(slots=True)

@@ -60,11 +60,12 @@ class Scheduler:
         """The name of the policy that decides for a role."""
         return self._names[role]
 
-    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = ()) -> Lease:
+    def select(self, prompt: Prompt, pool: Pool, *, excluding: Collection[Worker] = (), is_half: bool = False) -> Lease:
         """Choose a worker of the pool for this prompt and open a lease on it.
 
-        A decode worker that is chosen this way does the whole work alone, its prefill included. Raises NoWorker if no
-        worker is left, PolicyError if the policy fails; nothing is counted then.
+        A decode worker that is chosen this way does the whole work alone, its prefill included, unless this `is_half`
+        of a pair, the other half of which was chosen before. Raises NoWorker if no worker is left, PolicyError if the
+        policy fails; nothing is counted then.
         """
         candidates = _left(pool.candidates, excluding) if excluding else pool.candidates
         if not candidates:
@@ -78,7 +79,7 @@ class Scheduler:
         finally:
             if matched:
                 _reset(matched)
-        return self._open(chosen.worker, prompt, matched_tokens)
+        return self._open(chosen.worker, prompt, matched_tokens, is_half=is_half)
 
     def select_pair(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -144,3 +144,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", frozenset(self.candidates))
+
+    def is_left(self, excluding: Collection[Worker]) -> bool:
+        """Whether there is a worker that is none of these."""
+        return any(row.worker not in excluding for row in self.candidates)

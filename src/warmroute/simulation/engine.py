@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
+
+from aiohttp import web
 
 from warmroute.simulation.core import EngineCore
 from warmroute.simulation.driver import Driver
@@ -130,8 +133,8 @@ class RunningEngine:
             self._registration = None
 
 
-async def start_engine(settings: EngineSettings) -> RunningEngine:
-    """Start one engine in the running event loop. Raises OSError when a port is taken."""
+async def start_engine(settings: EngineSettings, more_routes: Iterable[web.RouteDef] = ()) -> RunningEngine:
+    """Start one engine in the running event loop, with some more routes. Raises OSError when a port is taken."""
     cache = KvCache(settings.cache_tokens, settings.block_size)
     core = EngineCore(settings.timing, cache, settings.max_running)
     driver = Driver(core, asyncio.get_running_loop(), settings.speed)
@@ -146,7 +149,7 @@ async def start_engine(settings: EngineSettings) -> RunningEngine:
             station = await resources.enter_async_context(open_station(identity, driver, thawed))
         server = EngineServer(settings, driver, time.time(), thawed, station)
         routes = station.routes if station is not None else ()
-        listening = [Listening(server.application(*(() if meeting else routes)), listener)]
+        listening = [Listening(server.application(*more_routes, *(() if meeting else routes)), listener)]
         if meeting is not None:
             listening.append(Listening(server.bare_application(routes), meeting))
         for one in listening:

@@ -26,7 +26,14 @@ _BREAKDOWN = (
 class Generation:
     """The jobs of one request. Leaving the `with` block ends those that have not ended."""
 
-    def __init__(self, request: GenerationRequest, driver: Driver, request_id: str, writer: Writer) -> None:
+    def __init__(
+        self,
+        request: GenerationRequest,
+        driver: Driver,
+        request_id: str,
+        writer: Writer,
+        stream_interval: int = 1,
+    ) -> None:
         self.request_id = request_id
         self.jobs = [
             Job(
@@ -44,6 +51,8 @@ class Generation:
         self._request = request
         self._driver = driver
         self._writer = writer
+        self._interval = stream_interval
+        self._sent = [0] * len(self.jobs)
         self._news = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
 
@@ -88,7 +97,13 @@ class Generation:
             task.cancel()
 
     def _on_stream(self) -> None:
-        self._news.set()
+        if self._interval == 1 or any(map(self._is_due, self.jobs, self._sent)):
+            self._news.set()
+
+    def _is_due(self, job: Job, sent: int) -> bool:
+        """Whether there is something to send or, of a job that receives, to be done."""
+        due = sent + self._interval if sent else 1
+        return len(job.words) >= due or job.finish_reason is not None or job.receiving
 
     def _on_whole(self) -> None:
         if self.ended or any(job.receiving for job in self.jobs):
@@ -122,7 +137,7 @@ class Generation:
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         """What is due, in one piece for each time that something is due."""
-        sent = [0] * len(self.jobs)
+        sent = self._sent
         closed = [False] * len(self.jobs)
         while True:
             self._news.clear()
@@ -130,6 +145,8 @@ class Generation:
             for index, job in enumerate(self.jobs):
                 words = job.words[sent[index] :]
                 reason = None if closed[index] else job.finish_reason
+                if len(words) > 1 and self._interval > 1:
+                    words = ["".join(words)]
                 if words and not sent[index]:
                     piece += self._writer.opening(index)
                 piece += self._writer.tokens(index, job, words, reason)

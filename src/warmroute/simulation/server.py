@@ -148,7 +148,8 @@ class EngineServer:
     ) -> web.StreamResponse:
         turn = self._part.turn(fields, request)
         request_id, answer_id = ids
-        with Generation(turn.request, self._driver, request_id, writer) as generation:
+        interval = self._settings.stream_interval
+        with Generation(turn.request, self._driver, request_id, writer, interval) as generation:
             self._generations[answer_id] = generation
             try:
                 return await turn.answer(generation, http_request)

@@ -16,6 +16,7 @@ KvLoss = Literal["fail", "recompute"]
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """One simulated engine. `port` 0 takes a free one; `router` is HOST:PORT of a router to register with.
+    A stream has its first token at once, then a chunk for each `stream_interval` tokens.
 
     What follows `heartbeat_seconds` matters to the roles prefill and decode only. `bootstrap_port` is SGLang's and
     `connector_port` FastDeploy's meeting point of the two; 0 takes a free one. `lease_seconds` is how long a prefilled
@@ -32,6 +33,7 @@ class EngineSettings:
     cache_tokens: int = 65_536
     block_size: int = 16
     max_running: int = 64
+    stream_interval: int = 1
     speed: float = 1.0
     timing: Timing = field(default_factory=Timing)
     heartbeat_seconds: float = 5.0

@@ -101,6 +101,32 @@ async def test_the_open_loop_does_not_wait_for_answers(serve):
     assert run.summary().not_sent == 20
 
 
+async def test_the_timed_loop_keeps_starts_and_pauses(serve):
+    """Sessions begin in the order of their times; a turn comes after its pause, counted from the answer before."""
+    seen: list[tuple[str, float]] = []
+    loop = asyncio.get_running_loop()
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(((await request.json())["prompt"], loop.time()))
+        return web.json_response({"choices": [{"text": "x"}]})
+
+    class TwoTurns(RecordedBody):
+        def __len__(self) -> int:
+            return 2
+
+    sessions = [TwoTurns({"prompt": "second"}), RecordedBody({"prompt": "first"})]
+    async with LoadClient(await serve(handler)) as client:
+        run = LoadRun(client, sessions, Overrides())
+        began = loop.time()
+        late = await run.timed([0.1, 0.0], lambda session, turn: 0.2 if turn == 1 and session is sessions[0] else 9.0)
+    assert [prompt for prompt, _ in seen] == ["first", "second", "second"]
+    assert seen[1][1] >= began + 0.1
+    assert seen[2][1] >= seen[1][1] + 0.2
+    assert len(late) == 2
+    assert min(late) >= 0
+    assert run.summary().requests == 3
+
+
 async def test_a_cancelled_run_tells_what_it_has(engine):
     seen = []
     async with LoadClient(engine.url) as client:

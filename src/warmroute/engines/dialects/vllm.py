@@ -1,7 +1,8 @@
 """vLLM with the NIXL connector: the prefill engine first, then the decode engine, which pulls the KV cache from it.
 
 The prefill leg generates one token and answers with `kv_transfer_params`, the handle to the blocks that it keeps (for
-30 s by default); the decode leg is the client's body with that object, unchanged. Measured with vLLM 0.32.
+30 s by default); the decode leg is the client's body with that object, unchanged. Measured with vLLM 0.32. The handle
+names the prefill engine only, so that any decode engine may take it.
 
 Not handed over, because one handle stands for one sequence whose prompt is computed by the other engine: several
 sequences, several prompts, log probabilities of the prompt. A Mooncake connector needs its bootstrap server to be asked
@@ -100,7 +101,7 @@ class VLLM:
         changes = _PREFILL_CHANGES
         if fields.max_completion_tokens is not MISSING:
             changes = {**changes, "max_completion_tokens": b"1"}
-        return InTurn(_spliced(request.body, changes, fields), partial(_follow, request))
+        return InTurn(_spliced(request.body, changes, fields), partial(_follow, request), any_follows=True)
 
 
 def _follow(request: Request, answer: bytes) -> DecodeRequest:

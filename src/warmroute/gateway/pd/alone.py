@@ -62,14 +62,16 @@ class _OnlyAttempt(Attempts):
         raise LegFailed("decode", self.tried[-1], cause, is_told=True)
 
 
-async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried, gateway: Gateway) -> bool:
-    """Let a decode worker that has not failed yet serve alone. False if there is none that can and may."""
+def may_serve_alone(prompt: Prompt, tried: Tried, gateway: Gateway) -> bool:
+    """Whether a decode worker that has not failed yet can and may serve without a prefill worker."""
+    return not tried.is_answered and gateway.fleet.decode_alone(prompt.model).is_left(tried.decode)
+
+
+async def serve_without_prefill(exchange: Exchange, prompt: Prompt, tried: Tried, gateway: Gateway) -> None:
+    """Let such a worker serve alone."""
 
     def pool() -> Pool:
         return gateway.fleet.decode_alone(prompt.model)
 
-    if all(row.worker in tried.decode for row in pool().candidates):
-        return False
     gateway.metrics.pd_decode_alone(NO_PREFILL)
     await serve_from(pool, exchange, prompt, gateway, Attempts(tried.decode, tried.error, tried.count, tried.reason))
-    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
+from warmroute.gateway.chunked import ChunkPipe
 from warmroute.gateway.errors import ConnectFailed, ConnectionLost, UpstreamError
 from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.held import HeldAnswer
@@ -23,6 +24,7 @@ class Leg:
     """What both legs have in common. The lease is its own; the pair's run gives it back in the end."""
 
     side: ClassVar[Side]
+    pipe: ChunkPipe | None = None
 
     def __init__(self, run: PairRun, lease: Lease) -> None:
         self.lease = lease

@@ -15,9 +15,11 @@ from warmroute.gateway.pd.decode_leg import DecodeLeg
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.prefill_leg import PrefillLeg
+from warmroute.gateway.pd.redirect import choose_decode_anew
 from warmroute.gateway.pd.verdict import status_of
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease
+from warmroute.scheduling.worker import Worker
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -31,8 +33,10 @@ class PairRun:
     """
 
     __slots__ = (
+        "_any_follows",
         "_follow",
         "_merge",
+        "_tried_decode",
         "decode",
         "exchange",
         "failure",
@@ -43,7 +47,9 @@ class PairRun:
         "router_lines",
     )
 
-    def __init__(self, exchange: Exchange, pair: PairLease, gateway: Gateway) -> None:
+    def __init__(
+        self, exchange: Exchange, pair: PairLease, gateway: Gateway, tried_decode: tuple[Worker, ...] = ()
+    ) -> None:
         self.exchange = exchange
         self.gateway = gateway
         self.pair = pair
@@ -54,16 +60,18 @@ class PairRun:
         self.decode = DecodeLeg(self, pair.decode)
         self._merge: Callable[[bytes], AnswerEdit | None] | None = None
         self._follow: Callable[[bytes], DecodeRequest] | None = None
+        self._any_follows = False
+        self._tried_decode = tried_decode
 
     def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
         """Learn what is to be sent."""
-        prefill, decode = map(self.gateway.upstream.of, (self.pair.prefill.worker, self.pair.decode.worker))
-        self.router_lines = decode.url_line + prefill.role_line + decode.role_line
+        self._tell()
         if may_be_given_back:
             self.decode.reschedule = handover.reschedule
         self.prefill.body = handover.prefill_body
         if isinstance(handover, InTurn):
             self._follow = handover.follow
+            self._any_follows = handover.any_follows
             self.prefill.collects = True
             return
         self.decode.body = handover.decode_body
@@ -85,16 +93,35 @@ class PairRun:
         await self._decided()
 
     async def _in_turn(self) -> None:
-        prefill, decode = self.prefill, self.decode
+        prefill = self.prefill
         await prefill.connect()
         prefill.send()
         await self._decided(prefilled=True)
         if not prefill.has_ended:
             return
+        self._redirect()
         self._follow_on()
-        await decode.connect()
-        decode.send()
+        await self.decode.connect()
+        self.decode.send()
         await self._decided()
+
+    def _redirect(self) -> None:
+        """Let another worker decode if the one that was chosen has become unroutable since."""
+        pair = self.pair
+        if not self._any_follows or self.gateway.fleet.is_routable(pair.decode.worker):
+            return
+        if not choose_decode_anew(pair, self._tried_decode, self.exchange, self.gateway):
+            return
+        reschedule = self.decode.reschedule
+        self.decode.detach()
+        self.decode = DecodeLeg(self, pair.decode)
+        self.decode.reschedule = reschedule
+        self._tell()
+
+    def _tell(self) -> None:
+        """Note what the client is told of who answers."""
+        prefill, decode = map(self.gateway.upstream.of, (self.pair.prefill.worker, self.pair.decode.worker))
+        self.router_lines = decode.url_line + prefill.role_line + decode.role_line
 
     def _follow_on(self) -> None:
         """Make the decode leg's request of the prefill leg's answer."""

@@ -15,7 +15,13 @@ from warmroute.fleet.verdict import Verdict
 from warmroute.gateway.attempts import may_try_again, tell_failure
 from warmroute.gateway.errors import NoPairAvailable, Overloaded, UpstreamError
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.pd.alone import reason_for_alone, serve_without_prefill, serves_cached, try_cached
+from warmroute.gateway.pd.alone import (
+    may_serve_alone,
+    reason_for_alone,
+    serve_without_prefill,
+    serves_cached,
+    try_cached,
+)
 from warmroute.gateway.pd.failure import LegFailed
 from warmroute.gateway.pd.pair_run import PairRun
 from warmroute.gateway.pd.tried import Tried
@@ -71,13 +77,13 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
         try:
             if serves_cached(pair, gateway):
                 return await try_cached(pair, exchange, prompt, gateway)
-            if not await _hand_over(exchange, pair, gateway, _may_give_back(pair, pairs, tried, gateway)):
+            if not await _hand_over(exchange, pair, gateway, tried, _may_give_back(pair, pairs, tried, gateway)):
                 return
         except LegFailed as failure:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
             await _learn(failure, pair, exchange, tried, gateway)
-            if not failure.is_told and not may_try_again(failure.cause, tried.count, exchange, gateway):
+            if not (failure.is_told or _may_go_on(failure, tried, exchange, prompt, gateway)):
                 return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
             continue
@@ -91,14 +97,16 @@ def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
     return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
 
 
-async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_be_given_back: bool) -> bool:
+async def _hand_over(
+    exchange: Exchange, pair: PairLease, gateway: Gateway, tried: Tried, may_be_given_back: bool
+) -> bool:
     """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
     workers = (pair.prefill.worker, pair.decode.worker)
     for worker in workers:
         if worker.suspect:
             gateway.fleet.attempt_started(worker, exchange.request_id)
-    run = PairRun(exchange, pair, gateway)
+    run = PairRun(exchange, pair, gateway, tried.decode)
     outcome = Outcome.FAILED
     try:
         dialect, prefill, decode = gateway.fleet.handshake(*workers)
@@ -106,29 +114,29 @@ async def _hand_over(exchange: Exchange, pair: PairLease, gateway: Gateway, may_
         await run.answer()
         if not run.is_given_back and exchange.status < 400:
             outcome = Outcome.SERVED
-        _judge_others(workers, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
+        _judge_others(pair, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
         return run.is_given_back
     except LegFailed as failure:
-        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway, but=failure.worker)
+        _judge_others(pair, Verdict.NEUTRAL, exchange, gateway, but=failure.worker)
         raise
     except UpstreamError as error:
-        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway, but=pair.decode.worker)
+        _judge_others(pair, Verdict.NEUTRAL, exchange, gateway, but=pair.decode.worker)
         tell_failure(pair.decode.worker, error, exchange, gateway)
         raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError):
             outcome = Outcome.ABORTED
-        _judge_others(workers, Verdict.NEUTRAL, exchange, gateway)
+        _judge_others(pair, Verdict.NEUTRAL, exchange, gateway)
         raise
     finally:
         run.close(outcome)
 
 
 def _judge_others(
-    workers: tuple[Worker, ...], verdict: Verdict, exchange: Exchange, gateway: Gateway, but: Worker | None = None
+    pair: PairLease, verdict: Verdict, exchange: Exchange, gateway: Gateway, but: Worker | None = None
 ) -> None:
-    """Tell the fleet of the workers that it waits to hear of."""
-    for worker in workers:
+    """Tell the fleet of those workers of the pair that it waits to hear of."""
+    for worker in (pair.prefill.worker, pair.decode.worker):
         if worker.suspect and worker is not but:
             gateway.fleet.judge(worker, verdict, exchange.request_id)
 
@@ -139,13 +147,15 @@ def _may_give_back(pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gate
         return False
     if not gateway.pd.avoids_who_gave_back:
         return True
-    not_again = {*tried.decode, pair.decode.worker}
-    return any(
-        row.worker not in not_again
-        for prefill in pairs.prefill.candidates
-        if prefill.worker not in tried.prefill
-        for row in pairs.decode_for(prefill.worker).candidates
-    )
+    return pairs.is_pair_left(tried.prefill, {*tried.decode, pair.decode.worker})
+
+
+def _may_go_on(failure: LegFailed, tried: Tried, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> bool:
+    """Whether anybody is left who may try again. The budget is not spent on nobody."""
+    pairs = gateway.fleet.pairs(prompt.model)
+    if not pairs.is_pair_left(tried.prefill, tried.decode) and not may_serve_alone(prompt, tried, gateway):
+        return False
+    return may_try_again(failure.cause, tried.count, exchange, gateway)
 
 
 async def _learn(failure: LegFailed, pair: PairLease, exchange: Exchange, tried: Tried, gateway: Gateway) -> None:
@@ -165,7 +175,8 @@ async def _learn(failure: LegFailed, pair: PairLease, exchange: Exchange, tried:
     gateway.metrics.attempt_failed(tried.reason)
     gateway.failures.failed(exchange.request_id, failure.worker, failure.reason)
     gateway.fleet.worker_refused(prefill)
-    _judge_others((failure.worker,), Verdict.NEUTRAL, exchange, gateway)
+    if failure.worker.suspect:
+        gateway.fleet.judge(failure.worker, Verdict.NEUTRAL, exchange.request_id)
 
 
 async def _is_well(worker: Worker, gateway: Gateway) -> bool:
@@ -178,8 +189,8 @@ async def _without_pair(exchange: Exchange, prompt: Prompt, pairs: PairPool, tri
     if exchange.client_gone:
         raise asyncio.CancelledError
     try:
-        if not tried.is_answered and await serve_without_prefill(exchange, prompt, tried, gateway):
-            return
+        if may_serve_alone(prompt, tried, gateway):
+            return await serve_without_prefill(exchange, prompt, tried, gateway)
     except UpstreamError:
         if exchange.started or tried.answer is None:
             raise

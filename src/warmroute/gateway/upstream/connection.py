@@ -3,6 +3,10 @@
 Callbacks move the bytes: what one read brought is parsed and handed to the sink at once, as at most one head and one
 piece of body, so no task wakes up per chunk. Interim responses (1xx) are swallowed, trailers dropped, and bytes that
 nobody asked for end the connection.
+
+Whole chunks pass the parser by: one that is between two chunks is in the same state before a chunk and after it. Where
+the sink takes them as they are, a read that is one chunk costs next to nothing. Of a response whose head was known, the
+parser gets the head only if something comes that needs a parser.
 """
 
 # ruff: noqa: D102 - most methods are those of asyncio's and httptools' protocols
@@ -10,13 +14,16 @@ nobody asked for end the connection.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, cast
+from functools import partial
+from typing import cast
 
 import httptools
 
+from warmroute.gateway.chunked import BEGINS, MOST_READ_BYTES, ChunkPipe, whole_chunks
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
 from warmroute.gateway.headers import Framing, Header, ResponseHead, interim_fault, read_response_head
-from warmroute.gateway.known_head import KnownResponse
+from warmroute.gateway.known_head import KnownResponse, KnownStream
+from warmroute.gateway.upstream.ends import Owner, Sink
 from warmroute.gateway.upstream.patience import ANSWERING, FRESH, SOME_BYTES, WAITING, Patience
 
 MAX_HEAD_BYTES = 256 * 1024
@@ -26,47 +33,60 @@ _JOINED_BYTES = 64 * 1024
 """Up to here a request's head and body are joined for one write: the copy is cheaper than a second write."""
 
 
-class Sink(Protocol):
-    """Where a response goes to. `is_holding`: an error is kept back from a client, who waits for something better."""
-
-    is_holding: bool
-
-    def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
-        """What one read brought. After `complete` the connection is no longer the sink's."""
-
-    def response_failed(self, error: UpstreamError) -> None:
-        """The response will not be completed. The connection is no longer the sink's."""
-
-
-class Owner(Protocol):
-    """Who keeps the connection while it carries no exchange."""
-
-    known: KnownResponse | None
-    """The head of the worker's last good response, whichever connection it came on."""
-
-    def connection_opened(self, connection: UpstreamConnection) -> None:
-        """The connection is there; called once."""
-
-    def connection_free(self, connection: UpstreamConnection) -> None:
-        """The response is complete and the connection may carry another exchange."""
-
-    def connection_ended(self, connection: UpstreamConnection) -> None:
-        """The connection is gone; called once, after `connection_opened`."""
-
-
 class UpstreamConnection(asyncio.Protocol):
     """A client connection of HTTP/1.1."""
+
+    # More attributes than the instances of a class share the keys of.
+    __slots__ = (
+        "_between",
+        "_chunked",
+        "_complete",
+        "_counted",
+        "_fault",
+        "_fed",
+        "_head",
+        "_head_bytes",
+        "_head_read",
+        "_headers",
+        "_in_chunk",
+        "_interim",
+        "_keep_alive",
+        "_missing",
+        "_own_cors",
+        "_owner",
+        "_parser",
+        "_pieces",
+        "_pipe",
+        "_reason",
+        "_seen",
+        "_since",
+        "_sink",
+        "_surplus",
+        "_transport",
+        "_unparsed",
+        "_until_close",
+        "_wanted_pieces",
+        "on_body",
+        "on_chunk_complete",
+        "on_chunk_header",
+        "worker_url",
+    )
 
     def __init__(self, owner: Owner, worker_url: str, *, own_cors: bool) -> None:
         self.worker_url = worker_url
         self._owner = owner
         self._own_cors = own_cors
         self._sink: Sink | None = None
+        self._pipe: ChunkPipe | None = None  # the sink's, while the response is between two chunks
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._counted = False
         self._pieces: list[bytes] = []
         # Bound to the list itself, a piece of body costs no Python frame.
         self.on_body = self._pieces.append
+        # Nor does a chunk: one that has begun and not ended is an entry of this list.
+        self._in_chunk: list[None] = []
+        self.on_chunk_header = partial(self._in_chunk.append, None)
+        self.on_chunk_complete = self._in_chunk.clear
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         # The response under way. What a clean one leaves unchanged is not set anew for the next.
         self._headers: list[Header] = []
@@ -77,6 +97,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._interim = False
         self._keep_alive = False
         self._until_close = False
+        self._chunked = False
+        self._between = False  # before, between or behind chunks, and not within a line
+        self._unparsed = b""  # the head of the response, if the parser has not seen it
         self._complete = False
         self._surplus = False
         self._wanted_pieces = 0
@@ -105,13 +128,14 @@ class UpstreamConnection(asyncio.Protocol):
     def hand_to(self, sink: Sink) -> None:
         """The rest of the response under way goes to `sink`."""
         self._sink = sink
+        self._pipe = None
 
     def abort(self) -> None:
         """Close at once, whatever is under way; the sink hears no more.
 
         A connection that is not open yet, or was never delivered, may be closed by the loop without a word.
         """
-        self._sink = None
+        self._sink = self._pipe = None
         self._uncount()
         if self._transport is not None:
             self._transport.abort()
@@ -163,6 +187,16 @@ class UpstreamConnection(asyncio.Protocol):
         self._owner.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
+        pipe = self._pipe
+        if pipe is not None:
+            size = len(data)
+            if size <= MOST_READ_BYTES and data.startswith(BEGINS[size]) and data.endswith(b"\r\n"):
+                self._seen = FRESH
+                pipe.count += 1
+                pipe.before = pipe.last
+                pipe.last = data
+                pipe.write(data)
+                return
         sink = self._sink
         if sink is None or self._parser is None:
             self._transport.abort()
@@ -170,18 +204,20 @@ class UpstreamConnection(asyncio.Protocol):
         if self._missing:
             self._go_on_known(data, sink)
             return
+        if self._between:
+            if self._take_chunks(data, sink):
+                return
+        elif not self._seen and self._is_known(data, sink):
+            return
+        self._parse(self._parser, data, sink)
+
+    def _parse(self, parser: httptools.HttpResponseParser, data: bytes, sink: Sink) -> None:
         self._fed = None
         if not self._seen:
-            known = self._owner.known
-            if known is not None:
-                start = known.head.body_start(data)
-                if start >= 0 and len(data) - start <= known.head.length:
-                    self._begin_known(known, data[start:], sink)
-                    return
             self._seen = SOME_BYTES
             self._fed = data
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fault = self._fault or str(error)
         pieces = self._pieces
@@ -194,6 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._seen = FRESH
         head = self._head
         if self._complete:
+            self._chunked = False
             self._end_exchange()
             sink.response_received(head, body, True)
             return
@@ -204,8 +241,23 @@ class UpstreamConnection(asyncio.Protocol):
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._fault = "its header section is too large"
+        elif self._chunked and not self._in_chunk and data.endswith(b"\n"):
+            self._chunk_follows()
         if self._fault:
             self._fail(BadResponse(f"invalid response: {self._fault}", self.worker_url, response_seen=True))
+
+    # What needs no parser.
+
+    def _is_known(self, data: bytes, sink: Sink) -> bool:
+        """Begin with a response whose head is known, if it is one."""
+        known = self._owner.known
+        if known is not None:
+            start = known.head.body_start(data)
+            if start >= 0 and len(data) - start <= known.head.length:
+                self._begin_known(known, data[start:], sink)
+                return True
+        stream = self._owner.known_stream
+        return stream is not None and data.startswith(stream.head) and self._begin_stream(stream, data, sink)
 
     def _begin_known(self, known: KnownResponse, body: bytes, sink: Sink) -> None:
         """A response has come whose head needs no parser. `body` is its body, or what there is of it."""
@@ -232,9 +284,56 @@ class UpstreamConnection(asyncio.Protocol):
         self._end_exchange()
         sink.response_received(None, body, True)
 
+    def _begin_stream(self, stream: KnownStream, data: bytes, sink: Sink) -> bool:
+        """Begin with a response with that head, unless what follows it is not whole chunks."""
+        chunks = whole_chunks(data[len(stream.head) :])
+        if chunks is None:
+            return False
+        self._keep_alive = self._head_read = True
+        self._unparsed = stream.head
+        if chunks[0] or chunks[1]:
+            self._pass_chunks(stream.fields, *chunks, sink)
+        else:
+            self._seen = SOME_BYTES
+            sink.response_received(stream.fields, b"", False)
+            self._chunk_follows()
+        return True
+
+    def _take_chunks(self, data: bytes, sink: Sink) -> bool:
+        """Go on with whole chunks. False if `data` is for the parser, which is then where it has to be."""
+        chunks = whole_chunks(data)
+        if chunks is not None and (self._unparsed or not chunks[1]):
+            self._pass_chunks(None, *chunks, sink)
+            return True
+        self._between = False
+        self._pipe = None
+        head, self._unparsed = self._unparsed, b""
+        if head and self._parser is not None:
+            self._head_read = False
+            self._parser.feed_data(head)
+            self._head = None
+        return False
+
+    def _pass_chunks(self, head: ResponseHead | None, body: bytes, complete: bool, sink: Sink) -> None:
+        self._seen = FRESH
+        if complete:
+            self._between = False
+            self._unparsed = b""
+            self._end_exchange()
+            sink.response_received(head, body, True)
+        else:
+            sink.response_received(head, body, False)
+            self._chunk_follows()
+
+    def _chunk_follows(self) -> None:
+        """The response is between two chunks."""
+        self._between = True
+        if self._sink is not None:
+            self._pipe = self._sink.pipe
+
     def _end_exchange(self) -> None:
         """The response is complete: keep the connection if it is clean, else close it."""
-        self._sink = None
+        self._sink = self._pipe = None
         clean = self._keep_alive and not self._surplus and not self._fault
         # A response that came before the whole request was sent leaves the rest of the request in the way.
         if clean and self._transport.get_write_buffer_size() == 0:
@@ -269,7 +368,7 @@ class UpstreamConnection(asyncio.Protocol):
         if sink is None:
             return
         if self._until_close and exc is None:
-            self._sink = None
+            self._sink = self._pipe = None
             sink.response_received(None, b"", True)
             return
         reason = "connection closed" if exc is None else f"connection lost: {exc}"
@@ -281,6 +380,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _fail(self, error: UpstreamError) -> None:
         sink, self._sink = self._sink, None
+        self._pipe = None
         self._transport.abort()
         if sink is not None:
             sink.response_failed(error)
@@ -322,8 +422,10 @@ class UpstreamConnection(asyncio.Protocol):
             self._fault = str(error)
             raise
         self._until_close = self._head.framing is Framing.UNTIL_CLOSE
+        self._chunked = self._head.framing is Framing.CHUNKED
         if self._fed is not None and self._keep_alive:
             self._owner.known = KnownResponse.of(self._fed, self._head) or self._owner.known
+            self._owner.known_stream = KnownStream.of(self._fed, self._head) or self._owner.known_stream
         if status >= 400:
             self._seen = FRESH  # an engine thinks before it answers, not in the middle of an error
 

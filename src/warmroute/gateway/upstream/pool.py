@@ -12,11 +12,12 @@ from warmroute.access.worker_keys import WorkerKeys
 from warmroute.fleet.client import OUT_OF_RESOURCES
 from warmroute.gateway.descriptors import Descriptors
 from warmroute.gateway.errors import ConnectFailed, ConnectTimedOut, FirstByteTimedOut, OutOfResources
-from warmroute.gateway.known_head import KnownResponse
+from warmroute.gateway.known_head import KnownResponse, KnownStream
 from warmroute.gateway.sockets import keep_alive
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.gateway.upstream.idle import IdleConnections
+from warmroute.gateway.upstream.opening import OpeningTime
 from warmroute.gateway.upstream.patience import Patience
 from warmroute.scheduling.worker import Worker
 from warmroute.tls import ClientTls
@@ -37,6 +38,7 @@ class WorkerConnections:
         "alone_lines",
         "idle",
         "known",
+        "known_stream",
         "open",
         "role_line",
         "url_line",
@@ -59,6 +61,7 @@ class WorkerConnections:
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
         self.open: set[UpstreamConnection] = set()
         self.known: KnownResponse | None = None
+        self.known_stream: KnownStream | None = None
         self._connecting = 0
 
     @property
@@ -98,7 +101,7 @@ class WorkerConnections:
     async def _open(self, connection: UpstreamConnection) -> None:
         address, url, seconds = self.address, self.worker.url, self._pool.connect_timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with OpeningTime(seconds, self._pool.loop):
                 tls = self._pool.tls.context if address.secure else None
                 transport, _ = await self._pool.loop.create_connection(
                     lambda: connection, address.host, address.port, ssl=tls

@@ -61,10 +61,27 @@ class LoadRun:
                 group.create_task(self._play(session))
         self._ended = time.perf_counter()
 
-    async def _play(self, session: Session) -> None:
+    async def timed(self, starts: Sequence[float], pause: Callable[[Session, int], float]) -> list[float]:
+        """Start each session at its own time and let `pause` tell how long before each later turn; all in seconds.
+
+        Returns by how much each session began late: much, if this process had too much to do.
+        """
+        self._started = time.perf_counter()
+        late = []
+        async with asyncio.TaskGroup() as group:
+            for due, session in sorted(zip(starts, self._sessions, strict=True), key=lambda pair: pair[0]):
+                await asyncio.sleep(max(0.0, self._started + due - time.perf_counter()))
+                late.append(max(0.0, time.perf_counter() - self._started - due))
+                group.create_task(self._play(session, pause))
+        self._ended = time.perf_counter()
+        return late
+
+    async def _play(self, session: Session, pause: Callable[[Session, int], float] | None = None) -> None:
         """Send the turns in order. A failed turn ends the session."""
         answers: list[str] = []
         for turn in range(len(session)):
+            if pause is not None and turn:
+                await asyncio.sleep(pause(session, turn))
             body = self._overrides.apply(session.body(turn, answers))
             record = await self._client.send(body, keep_text=session.needs_answers)
             self.records.append(record)

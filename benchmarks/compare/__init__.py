@@ -1,0 +1,1 @@
+"""Warmroute and other routers in front of the same simulated engines, with the same traffic: what users would see."""

@@ -1,0 +1,271 @@
+"""Chunks that pass the parser by make the same answer as all others, however a stream is spelt, cut or broken."""
+
+from __future__ import annotations
+
+import httptools
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.gateway.fakes import FakeTransport
+
+from warmroute.gateway.chunked import BEGINS, LEAST_READ_BYTES, MOST_READ_BYTES, ChunkPipe, whole_chunks
+from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.headers import RequestHead
+from warmroute.gateway.sse import TAIL_BYTES
+from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.telemetry.metrics import Metrics
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+# What is a chunk.
+
+
+@pytest.mark.parametrize("size", [*range(1, 300), 1000, 2037, 2038, 2039, 2040, 2041, 5000])
+def test_a_read_that_is_one_chunk_begins_as_its_length_tells(size):
+    read = chunk(b"x" * size)
+    begin = BEGINS[len(read)] if len(read) <= MOST_READ_BYTES else b"\r"
+    assert read.startswith(begin) == (LEAST_READ_BYTES <= len(read) <= MOST_READ_BYTES)
+
+
+def test_no_read_of_a_length_that_no_chunk_has_begins_as_one():
+    lengths = {len(chunk(b"x" * size)) for size in range(1, MOST_READ_BYTES)}
+    others = [begin for length, begin in enumerate(BEGINS) if length not in lengths]
+    assert others
+    assert set(others) == {b"\r"}
+
+
+def test_a_short_chunk_is_left_out_that_could_hide_the_end_of_a_stream():
+    shortest = next(length for length, begin in enumerate(BEGINS) if begin != b"\r")
+    assert shortest - len(chunk(b"x" * TAIL_BYTES)) >= 0
+
+
+@pytest.mark.parametrize(
+    ("data", "read"),
+    [
+        (b"", (b"", False)),
+        (b"1\r\na\r\n", (b"a", False)),
+        (b"1\r\na\r\n00A\r\n0123456789\r\n", (b"a0123456789", False)),
+        (b"2\r\n\r\n\r\n", (b"\r\n", False)),
+        (END, (b"", True)),
+        (b"1\r\na\r\n000\r\n\r\n", (b"a", True)),
+        (END + b"x", None),
+        (b"0\r\nA: b\r\n\r\n", None),
+        (b"1;x=y\r\na\r\n", None),
+        (b"1 \r\na\r\n", None),
+        (b"0x1\r\na\r\n", None),
+        (b"+1\r\na\r\n", None),
+        (b"1_0\r\n0123456789abcdef\r\n", None),
+        (b"\r\n", None),
+        (b"g\r\na\r\n", None),
+        (b"1\na\n", None),
+        (b"1\r\na\r", None),
+        (b"1\r\nab\r\n", None),
+        (b"2\r\na\r\n", None),
+        (b"1\r\na\r\n1", None),
+        (b"000000001\r\na\r\n", None),
+        (b"ffffffff\r\na\r\n", None),
+    ],
+)
+def test_whole_chunks(data, read):
+    assert whole_chunks(data) == read
+
+
+def test_a_pipe_knows_the_last_two_chunks():
+    pipe = ChunkPipe(lambda _: None)
+    assert pipe.take() == []
+    for data in (b"one", b"two\n", b"three"):
+        pipe.before, pipe.last = pipe.last, chunk(data)
+    assert pipe.take() == [b"two\n", b"three"]
+    assert pipe.take() == []
+
+
+# Two ways of the same stream.
+
+
+class Reference:
+    """What a parser makes of a stream behind a head, and nothing else."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.bodies: list[bytes] = []
+        self.complete = False
+        self._read: list[bytes] = []
+        self.on_body = self._read.append
+        parser = httptools.HttpResponseParser(self)
+        parser.feed_data(HEAD)
+        self.broken = False
+        for piece in pieces:
+            if self.complete or self.broken:
+                break
+            try:
+                parser.feed_data(piece)
+            except httptools.HttpParserError:
+                self.broken = not self.complete
+            if body := b"".join(self._read):
+                self.bodies.append(body)
+            self._read.clear()
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+        self.on_body = lambda _: None
+
+
+class Loop:
+    """A clock that stands still."""
+
+    def time(self) -> float:
+        return 0.0
+
+
+class Client:
+    """Records what an exchange writes."""
+
+    write_paused = False
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.transport = FakeTransport()
+
+
+class Owner:
+    """Keeps a connection, and what it has learned."""
+
+    known = known_stream = None
+
+    def __init__(self) -> None:
+        self.free = 0
+
+    def connection_opened(self, connection: UpstreamConnection) -> None:
+        """Counted by nobody."""
+
+    connection_ended = connection_opened
+
+    def connection_free(self, connection: UpstreamConnection) -> None:
+        self.free += 1
+
+
+class Played:
+    """One answer to a client on a connection, the worker's `pieces` being what follows its head."""
+
+    def __init__(self, owner: Owner, connection: UpstreamConnection, transport: FakeTransport, reads: list[bytes]):
+        client = Client()
+        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+        exchange.attach(connection, b"")
+        free = owner.free
+        connection.send(b"", b"", exchange)
+        self.piped = 0
+        for read in reads:
+            if exchange.is_answered or transport.closed:
+                break
+            piped = 0 if exchange.pipe is None else exchange.pipe.count
+            connection.data_received(read)
+            self.piped += exchange.pipe is not None and exchange.pipe.count > piped
+        self.broken = transport.closed and not exchange.is_answered
+        if not transport.closed and not exchange.is_answered:
+            connection.eof_received()  # it ends no body in chunks
+        self.complete = exchange.is_answered
+        self.kept = owner.free > free
+        exchange.detach()
+        head, _, self.raw = bytes(client.transport.written).partition(b"\r\n\r\n")
+        self.head = head
+        self.body, self.ended = read_by_client(self.raw)
+
+
+def read_by_client(raw: bytes) -> tuple[bytes, bool]:
+    bodies = b""
+    while raw:
+        line, _, raw = raw.partition(b"\r\n")
+        size = int(line, 16)
+        bodies += raw[:size]
+        assert raw[size : size + 2] == b"\r\n"
+        raw = raw[size + 2 :]
+        if not size:
+            assert not raw, "bytes behind the answer"
+            return bodies, True
+    return bodies, False
+
+
+DATA = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from([b"data: {}\n\n", b"data: [DONE]\n\n", b"\r\n", b"0\r\n\r\n", b"a\r\n0123456789\r\n", b"x" * 300]),
+    st.integers(30, 40).map(lambda size: b"x" * size),
+    st.integers(2030, 2050).map(lambda size: b"y" * size),
+)
+SPELT = st.one_of(
+    DATA.filter(bool).map(chunk),
+    DATA.filter(bool).map(lambda data: b"%X\r\n%b\r\n" % (len(data), data)),
+    DATA.filter(bool).map(lambda data: b"000%x\r\n%b\r\n" % (len(data), data)),
+    DATA.filter(bool).map(lambda data: b"%x;a=b\r\n%b\r\n" % (len(data), data)),
+    st.sampled_from([END, b"0\r\nA: b\r\n\r\n", b"5\r\nabc\r\n", b"1\r\nabc\r\n", b"\r\n", b"\n", b"zz\r\n", b"28"]),
+    st.binary(max_size=4),
+)
+
+
+@given(
+    st.lists(st.tuples(DATA.filter(bool).map(chunk) | SPELT, st.booleans()), max_size=12),
+    st.lists(st.integers(0, 4000), max_size=6),
+    st.booleans(),
+)
+@example([(b"28\r\n", False), (b"x" * 40 + b"\r\n", False), (END, True)], [], True)
+@example([(chunk(b"x" * 40), True), (b"2", True), (b"22\r\n" + b"y" * 34 + b"\r\n", True)], [], True)
+def test_what_passes_the_parser_by_is_what_it_would_have_read(parts, cuts, known):
+    """Parts that end a read come as servers write them; the other cuts come anywhere."""
+    reads, stream = [], b"".join(part for part, _ in parts)
+    ends, at = set(cuts), 0
+    for part, is_end in parts:
+        at += len(part)
+        ends |= {at} if is_end else set()
+    start = 0
+    for end in sorted({end for end in ends if end < len(stream)} | {len(stream)}):
+        if end > start:
+            reads.append(stream[start:end])
+            start = end
+    owner, transport = Owner(), FakeTransport()
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
+    connection.connection_made(transport)
+    if known:
+        first = Played(owner, connection, transport, [HEAD + chunk(b"data: [DONE]\n\n"), END])
+        assert first.complete
+        assert first.kept
+        assert owner.known_stream is not None
+    played = Played(owner, connection, transport, [HEAD, *reads])
+    reference = Reference(reads)
+    assert played.body == b"".join(reference.bodies)
+    assert (played.complete, played.ended, played.broken) == (reference.complete, reference.complete, reference.broken)
+    assert played.exchange.pieces == len(reference.bodies)
+    tail = played.exchange.answer_tail
+    assert played.body.endswith(tail)
+    assert len(tail) >= min(len(played.body), TAIL_BYTES)
+
+
+def test_chunks_pass_as_they_are_once_the_answer_has_begun():
+    owner, transport = Owner(), FakeTransport()
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
+    connection.connection_made(transport)
+    events = [chunk(b"data: {%d}\n\n" % (10**40 + number)) for number in range(5)]
+    for _ in range(2):
+        played = Played(owner, connection, transport, [HEAD, *events, chunk(b"data: [DONE]\n\n") + END])
+        assert (played.complete, played.kept) == (True, True)
+        assert played.piped == 4
+        assert played.raw == b"".join([*events, chunk(b"data: [DONE]\n\n"), END])
+        assert played.exchange.pieces == 6
+
+
+def test_nothing_passes_once_the_answer_is_given_up():
+    owner, transport = Owner(), FakeTransport()
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
+    connection.connection_made(transport)
+    client = Client()
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+    exchange.attach(connection, b"")
+    connection.send(b"", b"", exchange)
+    connection.data_received(HEAD + chunk(b"x" * 40))
+    exchange.detach()
+    before = bytes(client.transport.written)
+    connection.data_received(chunk(b"y" * 40))
+    assert bytes(client.transport.written) == before
