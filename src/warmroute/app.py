@@ -79,7 +79,7 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
-        self.metrics = Metrics()
+        self.metrics = Metrics(records=config.telemetry.request_metrics)
         self._tracer = _tracer(config.telemetry)
         self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
         self._decisions = DecisionLog(config.telemetry.decisions_kept)

@@ -334,7 +334,8 @@ class Exchange:
             self.lease.first_token()
             self.first_byte_at = now = self._loop.time()
             seconds = now - self.complete_at
-            self._metrics.first_token(seconds)
+            if self._metrics.records:
+                self._metrics.ttft.observe(seconds)
             tally = self.lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
@@ -348,7 +349,7 @@ class Exchange:
         if head.event_stream:
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
-        if self.lease is not None:
+        if self.lease is not None and self._metrics.records:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
         if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
