@@ -30,6 +30,7 @@ from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
+from warmroute.prompts.fields import HandoverFields
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
@@ -66,6 +67,8 @@ class Exchange:
     # How every exchange begins. As defaults of the class they cost nothing until they change.
     body = b""
     """The request body, once it is complete."""
+    fields: HandoverFields | None = None
+    """What the body says, until whoever hands it over takes that."""
     body_size = 0
     body_complete = False
     complete_at = 0.0

@@ -112,6 +112,8 @@ class Gateway:
         self.ladder = ladder
         self.tokenizer = tokenizer
         self.access_log = access_log
+        self.hands_over = config.server.splitwise
+        """Whether two workers serve a request: one hands it over to the other."""
         self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
         self.role: Role = "decode" if config.server.splitwise else "mixed"
         """The role of the workers whose answers clients get."""

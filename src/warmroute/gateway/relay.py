@@ -12,6 +12,7 @@ from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, S
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.tracing import begin_trace, is_traced
 from warmroute.prompts.body import BadRequest, read_request
+from warmroute.prompts.fields import read_handover_fields
 from warmroute.scheduling.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.key_limits is not None and gateway.doorkeeper is not None:
             gateway.doorkeeper.enter(exchange, gateway.key_limits, gateway.loop.time())
         try:
-            prompt = read_request(exchange.body, exchange.kind, gateway.ladder)
+            if gateway.hands_over:
+                exchange.fields = read_handover_fields(exchange.body)
+            prompt = read_request(exchange.body, exchange.kind, gateway.ladder, exchange.fields)
         except BadRequest as error:
             raise InvalidBody(error) from error
         if gateway.tokenizer is not None and exchange.kind != "other":
