@@ -30,6 +30,7 @@ from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
+from warmroute.prompts.fields import HandoverFields
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
@@ -69,6 +70,8 @@ class Exchange:
     # How every exchange begins. As defaults of the class they cost nothing until they change.
     body = b""
     """The request body, once it is complete."""
+    fields: HandoverFields | None = None
+    """What the body says, until whoever hands it over takes that."""
     body_size = 0
     body_complete = False
     complete_at = 0.0
@@ -335,7 +338,8 @@ class Exchange:
             lease.first_token()
             self.first_byte_at = now = self.client.loop.time()
             seconds = now - self.complete_at
-            self._metrics.ttft.observe(seconds)
+            if self._metrics.records:
+                self._metrics.ttft.observe(seconds)
             tally = lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
@@ -354,7 +358,7 @@ class Exchange:
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
         lease = self.lease
-        if lease is not None:
+        if lease is not None and self._metrics.records:
             self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
         framing = head.framing
         lines = self._router_lines
