@@ -30,6 +30,7 @@ from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
 from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.prompts.body import Kind
+from warmroute.prompts.fields import HandoverFields
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
@@ -66,6 +67,8 @@ class Exchange:
     # How every exchange begins. As defaults of the class they cost nothing until they change.
     body = b""
     """The request body, once it is complete."""
+    fields: HandoverFields | None = None
+    """What the body says, until whoever hands it over takes that."""
     body_size = 0
     body_complete = False
     complete_at = 0.0
@@ -331,7 +334,8 @@ class Exchange:
             self.lease.first_token()
             self.first_byte_at = now = self._loop.time()
             seconds = now - self.complete_at
-            self._metrics.first_token(seconds)
+            if self._metrics.records:
+                self._metrics.ttft.observe(seconds)
             tally = self.lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
@@ -345,7 +349,7 @@ class Exchange:
         if head.event_stream:
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
-        if self.lease is not None:
+        if self.lease is not None and self._metrics.records:
             self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
         framing = b""
         if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
