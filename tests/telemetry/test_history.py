@@ -33,7 +33,8 @@ class Rig:
         lease = self.ledger.open(worker, Prompt(tokens=tokens), matched)
         worker.tally.first_tokens += 1
         worker.tally.ttft_seconds += ttft
-        self.metrics.first_token(ttft)
+        self.metrics.ttft.observe(ttft)
+        self.metrics.answered += 1
         self.metrics.prompt_seen(tokens, matched)
         self.metrics.request_done("p", worker.role, worker.id, status)
         lease.release(Outcome.SERVED)
@@ -76,9 +77,11 @@ def test_the_prefill_half_of_a_request_is_not_counted_twice():
     rig = Rig(make_worker("p", role="prefill"), make_worker("d", role="decode"))
     rig.take()
     for worker in rig.workers:
-        rig.metrics.request_done("p", worker.role, worker.id, 200)
+        rig.metrics.request_done("p", worker.role, worker.id, 503)
+    rig.metrics.answered += 1
     rig.take()
-    assert rig.history.samples[0].requests_per_second == 1 / INTERVAL_SECONDS
+    sample = rig.history.samples[0]
+    assert (sample.requests_per_second, sample.errors_per_second) == (1 / INTERVAL_SECONDS, 1 / INTERVAL_SECONDS)
 
 
 def test_counts_that_went_with_their_worker_are_no_negative_rate():
@@ -126,3 +129,21 @@ def test_a_worker_that_came_after_the_readings_is_counted_from_its_beginning():
     rig.take()
     rig.serve(newcomer, tokens=10, matched=10)
     assert rig.history.recent(newcomer, rig.now).hit_share == 1.0
+
+
+def test_the_latest_is_up_to_this_moment():
+    worker = make_worker("w")
+    rig = Rig(worker)
+    assert rig.history.latest(rig.now, 0.0) is None
+    rig.take()
+    rig.serve(worker)
+    at = rig.now - INTERVAL_SECONDS + 1
+    latest = rig.history.latest(at, 7.0)
+    assert latest is not None
+    assert (latest.time, latest.requests_per_second) == (7.0, 1.0)
+    rig.take()
+    rig.serve(worker)
+    # From the last but one reading on: a rate over one second would jump.
+    latest = rig.history.latest(rig.now, 8.0)
+    assert latest is not None
+    assert latest.requests_per_second == 2 / (2 * INTERVAL_SECONDS)

@@ -24,9 +24,9 @@ def test_prompt_and_matched_tokens_add_up():
 
 def test_a_time_to_first_token_falls_into_the_bucket_that_includes_its_bound():
     metrics = Metrics()
-    metrics.first_token(TTFT_BUCKETS[0])
-    metrics.first_token(TTFT_BUCKETS[0] + 1e-6)
-    metrics.first_token(TTFT_BUCKETS[-1] + 1)
+    metrics.ttft.observe(TTFT_BUCKETS[0])
+    metrics.ttft.observe(TTFT_BUCKETS[0] + 1e-6)
+    metrics.ttft.observe(TTFT_BUCKETS[-1] + 1)
     assert metrics.ttft.counts == [1, 1, *[0] * (len(TTFT_BUCKETS) - 2), 1]
     assert metrics.ttft.sum == 2 * TTFT_BUCKETS[0] + 1e-6 + TTFT_BUCKETS[-1] + 1
 
@@ -68,3 +68,9 @@ def test_what_was_believed_too_much_and_too_little_does_not_cancel_out():
     assert metrics.reported_believed_tokens == 1000
     assert metrics.reported_error_tokens == (750 - 512) + (512 - 250)
     assert (tally.reported_prompt_tokens, tally.reported_cached_tokens) == (2000, 1024)
+
+
+def test_without_records_a_request_that_is_over_leaves_nothing():
+    metrics = Metrics(records=False)
+    metrics.request_done("random", "mixed", "a:1", 200)
+    assert metrics.requests == {}
