@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 import time
 from collections.abc import Mapping
@@ -334,7 +335,7 @@ def _tracer(options: TelemetryConfig) -> Tracer | None:
     # Only now: the extra that it needs is seldom installed.
     from warmroute.telemetry.otlp import OtlpTracer
 
-    return OtlpTracer(options.otlp_endpoint, options.otlp_sample_ratio, __version__)
+    return OtlpTracer(options.otlp_endpoint, options.otlp_sample_ratio, __version__, os.environ)
 
 
 def build_labels() -> dict[str, str]:

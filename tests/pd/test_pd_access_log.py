@@ -14,7 +14,7 @@ async def test_a_line_names_both_workers_and_times_the_answer_of_decode(dialect,
     async with pairs_over(dialect) as pairs:
         router = pairs.router
         log = router.gateway.access_log = AccessLog(LogFile(str(tmp_path / "log")), router.metrics)
-            router.gateway.tells_of_requests = True
+        router.gateway.tells_of_requests = True
         pairs.decode.then = good_answer(stream=True)
         await ask(router.port, chat(stream=True))
         await log.close()
