@@ -37,6 +37,9 @@ from warmroute.telemetry.decisions import Decision
 from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_trace import RequestTrace
 
+# An attribute of an Enum costs a call.
+_LENGTH, _NONE, _CHUNKED = Framing.LENGTH, Framing.NONE, Framing.CHUNKED
+
 _NO_REQUEST = Request(b"", "other", False, "")
 
 ANSWER_TAIL_BYTES = 4096
@@ -102,7 +105,7 @@ class Exchange:
     """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
-    request: Request
+    request: Request = _NO_REQUEST
     """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
     _connection: UpstreamConnection | None = None
@@ -141,8 +144,6 @@ class Exchange:
         self.body_pieces: list[bytes | bytearray] = []
         self._extra_headers = extra_headers
         self._metrics = metrics
-        self._loop = client.loop
-        self.request = _NO_REQUEST
 
     def fold_body(self) -> None:
         """Make one piece of what has come: each of many small ones takes many times its size."""
@@ -243,14 +244,15 @@ class Exchange:
         """Pass on what one read from the worker brought. The head waits for the first byte of the body."""
         if complete:
             self._connection = None
-        if self.pipe is not None:
-            self._catch_up(self.pipe)
-        out = b""
-        if not self.started:
+        if self.started:
+            if self.pipe is not None:
+                self._catch_up(self.pipe)
+            out = b""
+        else:
             if head is None:
                 head = self._head
-            if head is None:
-                return
+                if head is None:
+                    return
             if head.status in REPLACED_STATUSES and not self._takes_all:
                 self._hold(head, body, complete)
                 return
@@ -258,7 +260,7 @@ class Exchange:
                 self._head = head
                 return
             out = self._begin(head)
-            if body:
+            if body and head.status < 400:
                 self._first_body_byte()
         if body:
             self.pieces += 1
@@ -330,39 +332,46 @@ class Exchange:
             self.task.resume()
 
     def _first_body_byte(self) -> None:
-        if self.status < 400 and self.lease is not None:
-            self.lease.first_token()
-            self.first_byte_at = now = self._loop.time()
+        """The first byte of a good answer has come."""
+        lease = self.lease
+        if lease is not None:
+            lease.first_token()
+            self.first_byte_at = now = self.client.loop.time()
             seconds = now - self.complete_at
             if self._metrics.records:
                 self._metrics.ttft.observe(seconds)
-            tally = self.lease.worker.tally
+            tally = lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
         self.started = True
-        self._drop_request()
         self.status = head.status
-        self._head = None
+        # Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes.
+        self.body = b""
+        if self.request is not _NO_REQUEST:
+            self.request = _NO_REQUEST
+        if self._head is not None:
+            self._head = None
         if head.event_stream:
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
-        if self.lease is not None and self._metrics.records:
-            self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
-        framing = b""
-        if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
+        lease = self.lease
+        if lease is not None and self._metrics.records:
+            self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
+        framing = head.framing
+        lines = self._router_lines
+        if framing is not _LENGTH and framing is not _NONE:
             if self.http_1_0:
                 self._until_close = True
                 self.keep_alive = False
             else:
                 self._chunked = True
-                if head.framing is Framing.CHUNKED:
+                if framing is _CHUNKED:
                     self.pipe = ChunkPipe(self.client.transport.write)
-                framing = b"transfer-encoding: chunked\r\n"
-        status = status_line(head.status, head.reason)
-        return b"".join((status, head.forwarded, framing, self._router_lines, self._own_lines()))
+                lines = b"transfer-encoding: chunked\r\n" + lines
+        return b"%b%b%b%b" % (status_line(head.status, head.reason), head.forwarded, lines, self._own_lines())
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
@@ -444,16 +453,15 @@ class Exchange:
         if self._finished:
             return
         self._finished = True
-        self._drop_request()
+        if self.body_pieces:
+            self.body_pieces.clear()
+        if self.body:
+            self.body = b""
+        if self.request is not _NO_REQUEST:
+            self.request = _NO_REQUEST
         self.lease = None
         self.client.exchange_done(self)
         self.task = None
-
-    def _drop_request(self) -> None:
-        """Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes."""
-        self.body_pieces.clear()
-        self.body = b""
-        self.request = _NO_REQUEST
 
     def _render(self, answer: Answer) -> bytes:
         lines = [

@@ -82,19 +82,20 @@ class ClientProtocol(TurnTaking):
 
     def data_received(self, data: bytes) -> None:
         self._last_activity = self.loop.time()
-        if self._dropping_input:
+        if self._current is None:
+            known = self._known
+            if known is not None and not (self._in_head or self._last_request_seen):
+                start = known.head.body_start(data)
+                if start >= 0 and len(data) - start <= known.head.length <= self._gateway.max_body_bytes:
+                    self._begin_known(known, data[start:])
+                    return
+        elif self._dropping_input:
             return
-        if self._current is not None and self._reading is not self._current:
+        elif self._reading is not self._current:
             self._held += data
             if len(self._held) > MAX_HELD_BYTES:
                 self.flow.pause_reading()
             return
-        known = self._known
-        if known is not None and self._current is None and not self._in_head and not self._last_request_seen:
-            start = known.head.body_start(data)
-            if start >= 0 and len(data) - start <= known.head.length <= self._gateway.max_body_bytes:
-                self._begin_known(known, data[start:])
-                return
         self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -222,8 +223,9 @@ class ClientProtocol(TurnTaking):
             self._enqueue(exchange)
             return
         self._current = exchange
-        self._missing = known.head.length - len(body)
-        if self._missing:
+        missing = known.head.length - len(body)
+        if missing:
+            self._missing = missing
             if body:
                 self.on_body(body)
             return
