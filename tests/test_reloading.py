@@ -131,6 +131,28 @@ async def test_what_cannot_be_used_is_told_in_one_line_and_the_next_try_counts(l
     await until(lambda: loads.taken)
 
 
+async def test_a_fault_that_a_changed_file_has_shown_is_no_second_warning_when_asked(
+    loads, reload_when, tmp_path, caplog
+):
+    caplog.set_level(logging.INFO)
+    reloader = reload_when("a.yaml")
+    reloader.ask()
+    await until(lambda: loads.taken)  # from here on the file is looked at
+    loads.taken.clear()
+    loads.error = ConfigError(["a.yaml:1: bad"])
+    (tmp_path / "a.yaml").write_text("bad")
+    await until(lambda: len(caplog.records) == 1)
+    reloader.ask()
+    await until(lambda: len(caplog.records) == 2)
+    loads.error = None
+    reloader.ask()
+    await until(lambda: loads.taken)
+    loads.error = ConfigError(["a.yaml:1: bad"])
+    reloader.ask()
+    await until(lambda: len(caplog.records) == 3)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
+
+
 async def test_workers_come_and_go_and_no_stream_is_dropped(caplog):
     caplog.set_level(logging.INFO)
     may_end = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 import time
 from collections.abc import Mapping
@@ -79,7 +80,7 @@ class Router:
         self.scheduler = self._make_scheduler(policies)
         self.ledger = self.scheduler.ledger
         exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
-        self.metrics = Metrics()
+        self.metrics = Metrics(records=config.telemetry.request_metrics)
         self._tracer = _tracer(config.telemetry)
         self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
         self._decisions = DecisionLog(config.telemetry.decisions_kept)
@@ -334,7 +335,7 @@ def _tracer(options: TelemetryConfig) -> Tracer | None:
     # Only now: the extra that it needs is seldom installed.
     from warmroute.telemetry.otlp import OtlpTracer
 
-    return OtlpTracer(options.otlp_endpoint, options.otlp_sample_ratio, __version__)
+    return OtlpTracer(options.otlp_endpoint, options.otlp_sample_ratio, __version__, os.environ)
 
 
 def build_labels() -> dict[str, str]:

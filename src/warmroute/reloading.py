@@ -88,6 +88,7 @@ class Reloader:
         self._files = files
         self._look_seconds = look_seconds
         self._asked = asyncio.Event()
+        self._fault = ""
 
     def ask(self) -> None:
         """Reload now, whether a file has changed or not."""
@@ -109,14 +110,21 @@ class Reloader:
     async def _reload(self) -> None:
         try:
             self._take(await asyncio.to_thread(self._load))
+            self._fault = ""
         except ConfigError as error:
             more = len(error.problems) - 1
             hint = f" ({more} more: `warmroute check` with the same flags tells all)" if more else ""
-            logger.warning("the configuration is not reloaded, all stays as it was: %s%s", error, hint)
+            self._tell(f"{error}{hint}")
         except (FleetError, SchedulingError) as error:
-            logger.warning("the configuration is not reloaded, all stays as it was: %s", error)
+            self._tell(str(error))
         except Exception:  # whatever foreign code in a policy may raise
             logger.exception("the configuration is not reloaded, all stays as it was")
+
+    def _tell(self, fault: str) -> None:
+        """Warn of a fault once; whoever asks again is answered, but warned of nothing new."""
+        level = logging.INFO if fault == self._fault else logging.WARNING
+        self._fault = fault
+        logger.log(level, "the configuration is not reloaded, all stays as it was: %s", fault)
 
     async def _wait(self) -> bool:
         try:

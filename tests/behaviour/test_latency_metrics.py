@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 from tests.support.http_client import COMPLETIONS, Client, ask, post
-from tests.support.router import assert_nothing_held, eventually, router_over
+from tests.support.router import assert_nothing_held, config, eventually, router_over, running
 from tests.support.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, answering, chunk, response
+
+from warmroute.config.tree import TelemetryConfig
+from warmroute.telemetry.collector import create_registry
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,3 +75,15 @@ async def test_a_request_that_runs_is_received_and_not_answered(lone_worker):
             await client.read_response()
         await eventually(lambda: router.metrics.answered == 1, "its end is counted")
         assert router.metrics.received == 1
+
+
+async def test_a_router_without_request_metrics_shows_what_is_left(lone_worker):
+    lone_worker.script = answering(SSE_HEAD + chunk(b"data: 1\n\n") + chunk(DONE) + LAST_CHUNK)
+    settings = config(lone_worker.url).model_copy(update={"telemetry": TelemetryConfig(request_metrics=False)})
+    async with running(settings) as router:
+        await ask(router.port, STREAM)
+        await eventually(lambda: router.metrics.answered == 1, "the request is counted")
+        shown = {family.name for family in create_registry(router.metric_sources()).collect()}
+        assert router.metrics.ttft.count == router.metrics.duration.count == router.metrics.prompt_tokens == 0
+    assert {"warmroute_requests_answered", "warmroute_ledger_consistent", "warmroute_running_requests"} <= shown
+    assert not {"warmroute_requests", "warmroute_time_to_first_token_seconds", "warmroute_prompt_tokens"} & shown

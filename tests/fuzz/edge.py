@@ -61,9 +61,12 @@ class Edge:
         exchange.attach(None, b"")
         exchange.response_received(_ANSWER, b"{}", True)
 
-    def play(self, pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """What would have been sent to workers when a client sends these pieces and leaves."""
-        self.loop.run_until_complete(self._play(pieces))
+    def play(self, pieces: list[bytes], *, learns: bool = True) -> list[tuple[bytes, bytes]]:
+        """What would have been sent to workers when a client sends these pieces and leaves.
+
+        If the connection `learns`, a head that it has had before is known by its bytes.
+        """
+        self.loop.run_until_complete(self._play(pieces, learns))
         assert not self.faults, self.faults
         sent, self.sent = self.sent, []
         return sent
@@ -73,9 +76,11 @@ class Edge:
         self.loop.run_until_complete(self.gateway.close())
         self.loop.close()
 
-    async def _play(self, pieces: list[bytes]) -> None:
+    async def _play(self, pieces: list[bytes], learns: bool) -> None:
         state = ServerState()
         protocol = self.gateway.protocol_factory(config=self.config, server_state=state, app_state={})
+        if not learns:
+            protocol._lessons = 0
         transport = FakeTransport()
         protocol.connection_made(transport)
         for piece in pieces:
@@ -107,6 +112,9 @@ def check(data: bytes, edge: Edge) -> None:
     assert _without_ids(sent[:count]) == _without_ids(whole[:count]), "cuts change what a worker gets"
     for head, body in sent:
         check_for_worker(head, body)
+    # Once more on the same connection: heads are known by then.
+    again = edge.play(pieces * 2)
+    assert _without_ids(again) == _without_ids(edge.play(pieces * 2, learns=False)), "known is not same"
 
 
 def _without_ids(sent: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import h11
 from tests.fuzz.cutting import pieces_of
 from tests.gateway.fakes import FakeTransport
@@ -38,19 +40,35 @@ class _Client:
         """Nothing follows."""
 
 
+class _Owner:
+    """Keeps a connection, and what it has learned of heads."""
+
+    known: KnownResponse | None = None
+    known_stream: KnownStream | None = None
+
+    def __init__(self) -> None:
+        self.kept = 0
+
+    def connection_opened(self, connection: UpstreamConnection) -> None:
+        """Counted by nobody."""
+
+    def connection_free(self, connection: UpstreamConnection) -> None:
+        self.kept += 1
+
+    def connection_ended(self, connection: UpstreamConnection) -> None:
+        """Counted by nobody."""
+
+
 class _Sink:
     """Records a response, and passes it to an exchange."""
 
     is_holding = False
-    known: KnownResponse | None = None
-    known_stream: KnownStream | None = None
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
         self.head: ResponseHead | None = None
         self.complete = False
         self.error: UpstreamError | None = None
-        self.free = 0
 
     @property
     def pipe(self) -> ChunkPipe | None:
@@ -72,53 +90,61 @@ class _Sink:
         assert self.error is None
         self.error = error
 
-    def connection_opened(self, connection: UpstreamConnection) -> None:
-        """Counted by nobody."""
 
-    def connection_free(self, connection: UpstreamConnection) -> None:
-        self.free += 1
+@dataclass
+class _Answer:
+    """One response, as far as it came. `body` is what a client reads of it."""
 
-    def connection_ended(self, connection: UpstreamConnection) -> None:
-        """Counted by nobody."""
+    head: ResponseHead | None
+    complete: bool
+    error: type[UpstreamError] | None
+    is_kept: bool
+    body: bytes
 
 
-def _play(pieces: list[bytes], learned: _Sink | None = None) -> tuple[_Sink, bytes]:
-    client = _Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
-    exchange.attach(None, b"X-Router-Worker-URL: http://w\r\n")
-    sink, transport = _Sink(exchange), FakeTransport()
-    if learned is not None:
-        sink.known, sink.known_stream = learned.known, learned.known_stream
-    connection = UpstreamConnection(sink, "http://w", own_cors=False)
+def _play(pieces: list[bytes], owner: _Owner, times: int = 1) -> list[_Answer]:
+    """What comes of these pieces, so many times on one connection as long as it is kept."""
+    transport, answers = FakeTransport(), []
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
     connection.connection_made(transport)
-    connection.send(b"head", b"", sink)
-    for piece in pieces:
-        if transport.closed or sink.complete:
+    for _ in range(times):
+        kept = owner.kept
+        client = _Client()
+        exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+        exchange.attach(None, b"X-Router-Worker-URL: http://w\r\n")
+        sink = _Sink(exchange)
+        connection.send(b"head", b"", sink)
+        for piece in pieces:
+            if transport.closed or sink.complete:
+                break
+            connection.data_received(piece)
+        if not sink.complete and sink.error is None:
+            connection.eof_received()
+        assert sink.complete or sink.error is not None, "neither complete nor failed"
+        body = _read_by_client(sink, bytes(client.transport.written))
+        error = None if sink.error is None else type(sink.error)
+        answers.append(_Answer(sink.head, sink.complete, error, owner.kept > kept, body))
+        if transport.closed:
             break
-        connection.data_received(piece)
-    if not sink.complete and sink.error is None:
-        connection.eof_received()
     connection.connection_lost(None)
-    assert sink.complete or sink.error is not None, "neither complete nor failed"
-    return sink, bytes(client.transport.written)
+    return answers
 
 
 def check(data: bytes) -> None:
     """AssertionError for an input that shows a fault."""
     message, pieces = pieces_of(data)
-    sink, written = _play(pieces)
-    body = _read_by_client(sink, written)
-    whole, whole_written = _play([message] if message else [])
-    whole_body = _read_by_client(whole, whole_written)
-    same = (sink.head, sink.complete) == (whole.head, whole.complete)
-    assert same or sink.complete != whole.complete or sink.error is not None, "cuts change the head"
-    if sink.complete and whole.complete:
-        assert body == whole_body, "cuts change the body"
-    if whole.known is not None or whole.known_stream is not None:
-        for parts, first, first_body in (([message], whole, whole_body), (pieces, sink, body)):
-            again, written = _play(parts, whole)
-            assert (again.head, again.complete) == (first.head, first.complete), "known is not same"
-            assert _read_by_client(again, written) == first_body, "known is not same"
+    ways = [pieces, [message] if message else []]
+    owners = [_Owner(), _Owner()]
+    (cut,), (whole,) = map(_play, ways, owners)
+    same = (cut.head, cut.complete) == (whole.head, whole.complete)
+    assert same or cut.complete != whole.complete or cut.error is not None, "cuts change the head"
+    if cut.complete and whole.complete:
+        assert cut.body == whole.body, "cuts change the body"
+    for parts, first in zip(ways, (cut, whole), strict=True):
+        for owner in owners:
+            (again,) = _play(parts, owner)
+            assert again == first, "known is not same"
+        assert all(answer == first for answer in _play(parts, _Owner(), times=3)), "used again is not same"
 
 
 def _read_by_client(sink: _Sink, written: bytes) -> bytes:

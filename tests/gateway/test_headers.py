@@ -45,10 +45,12 @@ def test_a_request_s_own_fields():
             (b"X-Request-ID", b"one"),
             (b"x-request-id", b"two"),
             (b"Origin", b"https://a"),
+            (b"TraceParent", b"00-1-2-01"),
             (b"Accept", b"*/*"),
         ]
     )
-    assert head.forwarded == b"Origin: https://a\r\nAccept: */*\r\n"
+    assert head.forwarded == b"Origin: https://a\r\nTraceParent: 00-1-2-01\r\nAccept: */*\r\n"
+    assert head.traceparent == b"00-1-2-01"
     assert (head.content_length, head.expect_continue, head.request_id) == (12, True, b"one")
     assert head.origin == b"https://a"
     assert head.transfer_encoding is None

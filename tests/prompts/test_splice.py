@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmroute.prompts.splice import splice
+from warmroute.prompts.fields import read_handover_fields
+from warmroute.prompts.splice import append, splice
 
 NAMES = ("stream", "max_tokens", "request_id")
 
@@ -126,3 +127,20 @@ def test_no_change_is_no_change(made: tuple[str, list[tuple[str, Any]]]) -> None
     body = made[0].encode()
     assert splice(body, {}) == body
     assert splice(body, {"never there": None}) == body
+
+
+@given(objects())
+def test_appending_is_splicing_in_what_was_not_there(made: tuple[str, list[tuple[str, Any]]]) -> None:
+    body = made[0].encode()
+    expected = splice(body, {"never there": b"1", "nor this": b"[]"})
+    assert append(body, b'"never there":1,"nor this":[]') == expected
+
+
+@given(objects(), st.sets(st.sampled_from(NAMES), min_size=1))
+def test_texts_that_are_known_save_a_scan_and_change_nothing(
+    made: tuple[str, list[tuple[str, Any]]], names: set[str]
+) -> None:
+    body = made[0].encode()
+    fields = read_handover_fields(body)
+    changes = dict.fromkeys(names, b"7")
+    assert splice(body, changes, fields.text_of) == splice(body, changes)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from tests.support.pools import SMALL_LADDER, chain, make_worker
-from tests.support.prefix_model import check
+from tests.support.prefix_model import check, contents
 
 from warmroute.prompts.ladder import Ladder
 from warmroute.scheduling.prefix_index import PrefixIndex
@@ -225,3 +225,39 @@ def test_2000_unique_prompts_of_32_kb_take_less_than_3_mb():
     fingerprints = [[rng.getrandbits(64) for _ in range(44)] for _ in range(2000)]
     fleet = [make_worker(f"w{n}", cache_tokens=1 << 40) for n in range(4)]
     assert traced(PrefixIndex(Ladder.default(), 1 << 30, 1800), fleet, fingerprints, True) < 3_000_000
+
+
+def test_a_claim_after_a_look_keeps_to_the_cache_of_its_worker():
+    """What was found at another worker may be longer than this one can hold."""
+    index = make_index()
+    large, small = make_worker("large"), make_worker("small", cache_tokens=SMALL_LADDER.tokens_at(2))
+    index.claim(large, chain("abcd"), 0.0, 1)
+    prompt = chain("abcde")
+    assert index.match(prompt) == {large: SMALL_LADDER.tokens_at(4)}
+    index.claim(small, prompt, 0.0, 2)
+    assert index.tokens(small) == SMALL_LADDER.tokens_at(2)
+    assert index.evictions == 0
+
+
+@pytest.mark.parametrize("meanwhile", ["purged", "cut", "shortened", "grown"])
+def test_a_claim_after_a_look_sees_what_has_changed_between(meanwhile: str):
+    index, fresh = make_index(), make_index()
+    holder, other = make_worker("holder", cache_tokens=10), make_worker("other")
+    left = {"purged": 0, "cut": 4, "shortened": 3, "grown": 4}[meanwhile]
+    prompt = chain("abcdef")
+    for one, looks in ((index, True), (fresh, False)):
+        one.claim(holder, chain("abcd"), 0.0, 1)
+        if looks:
+            assert one.match(prompt) == {holder: SMALL_LADDER.tokens_at(4)}
+        if meanwhile == "purged":
+            one.purge(holder)
+        elif meanwhile == "cut":
+            one.claim(other, chain("abx"), 1.0, 2)
+        elif meanwhile == "shortened":
+            one.claim(holder, chain("vwx"), 1.0, 2)
+        else:
+            one.claim(other, chain("abcdex"), 1.0, 2)
+        one.claim(other, prompt, 2.0, 3)
+        check(one, SMALL_LADDER)
+        assert one.match(prompt).get(holder, 0) == SMALL_LADDER.tokens_at(left)
+    assert contents(index) == contents(fresh)

@@ -23,6 +23,7 @@ class IndexMachine(RuleBasedStateMachine):
     """Drives the index with few prompts, workers and tokens, so that operations meet often."""
 
     claims = Bundle("claims")
+    looked_up = Bundle("looked_up")
     max_bytes = 1 << 30
 
     def __init__(self) -> None:
@@ -43,6 +44,18 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.claim(claim[0], fingerprint, self.now, self.claimants)
         self.model.claim(claim[0], fingerprint, self.now, self.claimants)
         return claim
+
+    @rule(target=looked_up, fingerprint=PROMPTS)
+    def look_up(self, fingerprint: list[int]) -> list[int]:
+        """The index remembers how far it came, for the claim that mostly follows at once."""
+        self.match(fingerprint)
+        return fingerprint
+
+    @rule(target=claims, number=WORKERS, fingerprint=looked_up, again=st.booleans())
+    def claim_what_was_looked_up(self, number: int, fingerprint: list[int], again: bool) -> Claim:
+        if again:
+            self.match(fingerprint)
+        return self.claim(number, fingerprint)
 
     @rule(claim=claims)
     def confirm(self, claim: Claim) -> None:

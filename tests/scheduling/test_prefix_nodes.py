@@ -20,7 +20,7 @@ def test_shared_end_is_where_two_prompts_part(stem: list, ours: list, theirs: li
     node_hashes, fingerprint = chain(stem + ours), chain(stem + theirs)
     start = above % len(stem)
     depth = len(fingerprint) - less % (len(fingerprint) - start)
-    node = Node(array("Q", node_hashes[start:]), start, 0, None)
+    node = Node(array("Q", node_hashes[start:]), start, len(node_hashes), 0, None)
     equal = [d for d in range(start, min(depth, node.end)) if node_hashes[d] == fingerprint[d]]
     assert node.shared_end(fingerprint, depth) == start + len(equal)
 
@@ -28,15 +28,19 @@ def test_shared_end_is_where_two_prompts_part(stem: list, ours: list, theirs: li
 def test_a_shelf_keeps_the_order_of_use():
     shelf = Shelf(make_worker())
     assert shelf.is_empty
-    a, b, c, d = (Hold(Node(array("Q", [n]), 0, 1, None), shelf, 0.0, None) for n in range(4))
-    for hold in (a, b, c):
-        shelf.append(hold)
+
+    def add(number: int, older: Hold) -> Hold:
+        return Hold(Node(array("Q", [number]), 0, 1, 1, None), shelf, 0.0, None, older)
+
+    a = add(0, shelf.ends.older)
+    b = add(1, shelf.ends.older)
+    c = add(2, shelf.ends.older)
     assert list(holds_of(shelf)) == [a, b, c]
     shelf.refresh(a, 1.0)
     assert list(holds_of(shelf)) == [b, c, a]
     shelf.refresh(a, 2.0)
     assert (list(holds_of(shelf)), a.touched) == ([b, c, a], 2.0)
-    shelf.insert_after(b, d)
+    d = add(3, b)
     assert list(holds_of(shelf)) == [b, d, c, a]
     for hold in (d, b, a):
         shelf.remove(hold)

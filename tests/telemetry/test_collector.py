@@ -151,7 +151,7 @@ def test_a_worker_that_came_back_under_its_old_id_is_one_series(worker):
 def test_times_to_first_token_are_a_cumulative_histogram():
     router = Router()
     for seconds in (0.004, 0.02, 0.02, 500.0):
-        router.metrics.first_token(seconds)
+        router.metrics.ttft.observe(seconds)
     buckets = router.samples("warmroute_time_to_first_token_seconds_bucket")
     assert [buckets[bound,] for bound in ("0.005", "0.01", "0.025", "120.0", "+Inf")] == [1, 1, 3, 3, 4]
     assert router.samples("warmroute_time_to_first_token_seconds_count") == {(): 4}
@@ -214,7 +214,7 @@ def test_the_process_is_shown_too():
 
 def test_the_page_is_valid_openmetrics_as_well(worker):
     router = Router(worker)
-    router.metrics.first_token(0.1)
+    router.metrics.ttft.observe(0.1)
     families = {family.name for family in parse_openmetrics(generate_openmetrics(router.registry).decode())}
     assert {"warmroute_requests", "warmroute_time_to_first_token_seconds"} <= families
 

@@ -34,6 +34,7 @@ class Rig:
         worker.tally.first_tokens += 1
         worker.tally.ttft_seconds += ttft
         self.metrics.ttft.observe(ttft)
+        self.metrics.answered += 1
         self.metrics.prompt_seen(tokens, matched)
         self.metrics.request_done("p", worker.role, worker.id, status)
         lease.release(Outcome.SERVED)
@@ -76,9 +77,11 @@ def test_the_prefill_half_of_a_request_is_not_counted_twice():
     rig = Rig(make_worker("p", role="prefill"), make_worker("d", role="decode"))
     rig.take()
     for worker in rig.workers:
-        rig.metrics.request_done("p", worker.role, worker.id, 200)
+        rig.metrics.request_done("p", worker.role, worker.id, 503)
+    rig.metrics.answered += 1
     rig.take()
-    assert rig.history.samples[0].requests_per_second == 1 / INTERVAL_SECONDS
+    sample = rig.history.samples[0]
+    assert (sample.requests_per_second, sample.errors_per_second) == (1 / INTERVAL_SECONDS, 1 / INTERVAL_SECONDS)
 
 
 def test_counts_that_went_with_their_worker_are_no_negative_rate():

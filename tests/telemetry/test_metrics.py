@@ -68,3 +68,9 @@ def test_what_was_believed_too_much_and_too_little_does_not_cancel_out():
     assert metrics.reported_believed_tokens == 1000
     assert metrics.reported_error_tokens == (750 - 512) + (512 - 250)
     assert (tally.reported_prompt_tokens, tally.reported_cached_tokens) == (2000, 1024)
+
+
+def test_without_records_a_request_that_is_over_leaves_nothing():
+    metrics = Metrics(records=False)
+    metrics.request_done("random", "mixed", "a:1", 200)
+    assert metrics.requests == {}

@@ -34,7 +34,7 @@ def test_a_snapshot_sorts_by_url_and_adds_workers_of_one_url():
     removed, again, other = Worker("b:1", "http://b:1"), Worker("b:1", "http://b:1"), Worker("a:1", "http://a:1")
     removed.load.running_requests, again.load.running_requests = 1, 2
     metrics = Metrics()
-    metrics.request_done("random", "mixed", "b:1", 200)
+    metrics.answered += 1
     metrics.prompt_seen(8, 4)
     assert take_snapshot(metrics, [removed, again, other]) == Snapshot((("http://a:1", 0), ("http://b:1", 3)), 4, 8, 1)
 

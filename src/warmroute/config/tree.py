@@ -368,6 +368,11 @@ class TelemetryConfig(_Section):
     decisions_kept: int = Field(
         default=200, ge=1, le=100_000, description="So many explained decisions are kept for GET /admin/decisions."
     )
+    request_metrics: bool = Field(
+        default=True,
+        description="Requests are counted by how they ended and timed: for /metrics, the live page and [stats]. "
+        "--no-request-metrics saves some CPU time.",
+    )
     fastdeploy_metrics: bool = Field(
         default=False, description="/metrics also has the metric names of FastDeploy's router."
     )

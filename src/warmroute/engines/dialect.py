@@ -16,15 +16,17 @@ gets any of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Literal, Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from warmroute.engines.peer import Peer
 from warmroute.prompts.body import Kind
-from warmroute.prompts.splice import read_members, splice
+from warmroute.prompts.fields import BadRequest, HandoverFields, read_handover_fields
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """The most that has to be collected of an answer. A longer one counts as empty for `merge` and `follow`, and passes to
@@ -33,16 +35,15 @@ the client as it is instead of through an edit's or a `Reschedule`'s `whole`."""
 OTHER_PATH = "other_path"
 """The reason why a request is served alone whose path no handover is known for (embeddings, rerank, ...)."""
 
-Header = tuple[bytes, bytes]
+_NO_FIELDS = HandoverFields()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A client's request on its way to a pair.
 
     `body` is the JSON text of an object, as `read_request` accepts it. `id` is unique to this client request; engines
     that need an id get it unless the body names one. `attempt` counts the pairs that it was sent to before, so that a
-    handle is never used twice.
+    handle is never used twice. `fields` are those of the body, if they have been read already.
     """
 
     body: bytes
@@ -50,19 +51,22 @@ class Request:
     stream: bool
     id: str
     attempt: int = 0
+    fields: HandoverFields | None = None
 
-    @cached_property
-    def members(self) -> Mapping[str, bytes]:
-        """The JSON text of each top-level member of the body; read once."""
-        return read_members(self.body)
-
-    def with_changes(self, changes: Mapping[str, bytes | None]) -> bytes:
-        """The body with these members inserted, replaced or removed (None); all else byte for byte."""
-        return splice(self.body, changes, self.members)
+    def read(self) -> HandoverFields:
+        """The fields of the body: all of them absent if it cannot be read."""
+        try:
+            return self.fields or read_handover_fields(self.body)
+        except BadRequest:
+            return _NO_FIELDS
 
     def again(self) -> Request:
         """The same request for another pair."""
         return replace(self, attempt=self.attempt + 1)
+
+    def with_body(self, body: bytes) -> Request:
+        """Another body for another pair."""
+        return replace(self, body=body, attempt=self.attempt + 1, fields=None)
 
 
 class StreamEdit(Protocol):
@@ -120,24 +124,20 @@ class Reschedule(Protocol):
         """A new watch for an event stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(Struct, frozen=True):
     """Both legs go at once.
 
     Without a `merge` the prefill leg's answer is only drained. With one it is collected, nothing of the decode leg's
     answer goes on before it is complete, and `merge(prefill_answer)` gives the edit, or None for nothing to edit.
-    `response_headers` are for the client.
     """
 
     prefill_body: bytes
     decode_body: bytes
-    response_headers: tuple[Header, ...] = ()
     merge: Callable[[bytes], AnswerEdit | None] | None = None
     reschedule: Reschedule | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeRequest:
+class DecodeRequest(Struct, frozen=True):
     """The second of two legs. `recomputes`: the prefill leg gave no handle, so the decode engine repeats its work.
 
     `watch` makes a watch for an event stream; a `reschedule` that is asked takes its place. Then comes the `edit`.
@@ -149,18 +149,16 @@ class DecodeRequest:
     watch: Callable[[], StreamWatch] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InTurn:
+class InTurn(Struct, frozen=True):
     """The prefill leg goes first; `follow(its whole answer with status 200)` never raises.
 
-    With `headers_with` any decode engine that makes a pair with the prefill engine may follow, not only the one that
-    was chosen: it gives the `response_headers` for that one.
+    With `any_follows` any decode engine that makes a pair with the prefill engine may follow, not only the one that was
+    chosen.
     """
 
     prefill_body: bytes
     follow: Callable[[bytes], DecodeRequest]
-    response_headers: tuple[Header, ...] = ()
-    headers_with: Callable[[Peer], tuple[Header, ...]] | None = None
+    any_follows: bool = False
     reschedule: Reschedule | None = None
 
 
@@ -197,8 +195,3 @@ class Dialect(Protocol):
 
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Handover:
         """Make the bytes for both legs of a pair that `why_not` does not object to."""
-
-
-def pair_headers(prefill: Peer, decode: Peer) -> tuple[Header, ...]:
-    """The response headers that tell a client who served it (names as in FastDeploy's router)."""
-    return ((b"X-Router-Prefill-URL", prefill.url.encode()), (b"X-Router-Decode-URL", decode.url.encode()))

@@ -10,6 +10,7 @@ from warmroute.gateway.errors import GatewayError
 from warmroute.gateway.headers import RequestHead
 from warmroute.gateway.upstream.address import Address
 from warmroute.prompts.body import Kind
+from warmroute.prompts.fields import HandoverFields
 from warmroute.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ClientRequest:
     # How every request begins. As defaults of the class they cost nothing until they change.
     body = b""
     """The request body, once it is complete."""
+    fields: HandoverFields | None = None
+    """What the body says, until whoever hands it over takes that."""
     body_size = 0
     body_complete = False
     complete_at = 0.0

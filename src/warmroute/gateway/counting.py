@@ -10,9 +10,7 @@ from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
 from warmroute.gateway.fastdeploy_counting import count_for_fastdeploy
 from warmroute.gateway.targets import shown_path
 from warmroute.gateway.tracing import end_trace
-from warmroute.scheduling.lease import Lease
-from warmroute.scheduling.pairs import PairLease
-from warmroute.telemetry.decisions import Decision
+from warmroute.telemetry.metrics import SETTLE_MASK
 
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
@@ -23,29 +21,28 @@ logger = logging.getLogger(__name__)
 def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
     """Tell of a request that is over; `began` is when its relay did, by `perf_counter`."""
     lease = exchange.lease
-    status = exchange.status
-    outcome = exchange.own_answer
     if exchange.client_gone:
         status, outcome = CLIENT_CLOSED_REQUEST, "aborted"
-    elif not outcome:
-        outcome = "served" if status < 400 else "error"
-    if gateway.access_log is not None:
-        log_access(exchange, gateway.access_log, gateway.loop.time(), status, outcome)
-    if gateway.fastdeploy_metrics is not None:
-        count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, gateway.loop.time(), status)
+    else:
+        status = exchange.status
+        outcome = exchange.own_answer or ("served" if status < 400 else "error")
     metrics = gateway.metrics
     metrics.answered += 1
-    role = gateway.role
-    if lease is None:
-        metrics.request_done(gateway.scheduler.policy_name(role), role, "", status, outcome)
-    else:
-        metrics.request_done(lease.policy, role, lease.worker.id, status, outcome)
-        if outcome == "served":
-            _count_served(exchange, lease, gateway, began)
-    if exchange.trace is not None and gateway.tracer is not None:
-        end_trace(exchange, exchange.trace, gateway.tracer, gateway.loop.time(), status, outcome)
-    if exchange.decision is not None:
-        _tell_decision(exchange, exchange.decision, outcome, status, gateway)
+    if metrics.records:
+        if lease is None:
+            metrics.over((gateway.scheduler.policy_name(gateway.role), gateway.role, "", status, outcome))
+        else:
+            metrics.over((lease.policy, gateway.role, lease.worker.id, status, outcome))
+            if outcome == "served":
+                now = gateway.loop.time()
+                metrics.duration.observe(now - exchange.complete_at)
+                metrics.added.observe(exchange.sent_at - began)
+                if exchange.is_stream and exchange.pieces > 1:
+                    metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
+        if not metrics.answered & SETTLE_MASK:
+            metrics.settle()
+    if gateway.tells_of_requests or exchange.decision is not None:
+        _tell(exchange, gateway, status, outcome)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(
             "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
@@ -58,17 +55,16 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         )
 
 
-def _tell_decision(exchange: Exchange, decision: Decision, outcome: str, status: int, gateway: Gateway) -> None:
-    first = exchange.first_byte_at
-    to_first = first - exchange.complete_at if first else None
-    decision.ended(outcome, status, to_first, gateway.loop.time() - exchange.complete_at)
-
-
-def _count_served(exchange: Exchange, lease: Lease | PairLease, gateway: Gateway, began: float) -> None:
-    metrics = gateway.metrics
+def _tell(exchange: Exchange, gateway: Gateway, status: int, outcome: str) -> None:
+    """Tell those of it that not every router has."""
     now = gateway.loop.time()
-    metrics.duration.observe(now - exchange.complete_at)
-    metrics.added.observe(exchange.sent_at - began)
-    pieces = exchange.pieces
-    if pieces > 1 and exchange.is_stream:
-        metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (pieces - 1))
+    if gateway.fastdeploy_metrics is not None:
+        count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, now, status)
+    if gateway.access_log is not None:
+        log_access(exchange, gateway.access_log, now, status, outcome)
+    if exchange.trace is not None and gateway.tracer is not None:
+        end_trace(exchange, exchange.trace, gateway.tracer, now, status, outcome)
+    if exchange.decision is not None:
+        first = exchange.first_byte_at
+        to_first = first - exchange.complete_at if first else None
+        exchange.decision.ended(outcome, status, to_first, now - exchange.complete_at)

@@ -256,7 +256,8 @@ class Exchange(ClientRequest):
             lease.first_token()
             self.first_byte_at = now = self.client.loop.time()
             seconds = now - self.complete_at
-            self._metrics.ttft.observe(seconds)
+            if self._metrics.records:
+                self._metrics.ttft.observe(seconds)
             tally = lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
@@ -272,7 +273,7 @@ class Exchange(ClientRequest):
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
         lease = self.lease
-        if lease is not None:
+        if lease is not None and self._metrics.records:
             self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
         framing = head.framing
         lines = self._router_lines

@@ -112,6 +112,8 @@ class Gateway:
         self.ladder = ladder
         self.tokenizer = tokenizer
         self.access_log = access_log
+        self.hands_over = config.server.splitwise
+        """Whether two workers serve a request: one hands it over to the other."""
         self.serve: Serve = serve_pair if config.server.splitwise else serve_mixed
         self.role: Role = "decode" if config.server.splitwise else "mixed"
         """The role of the workers whose answers clients get."""
@@ -129,6 +131,8 @@ class Gateway:
         )
         self.tracer = tracer
         self.fastdeploy_metrics = fastdeploy_metrics
+        self.tells_of_requests = any(told is not None for told in (access_log, tracer, fastdeploy_metrics))
+        """Whether somebody beside the metrics hears of each request."""
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

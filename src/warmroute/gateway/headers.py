@@ -31,7 +31,10 @@ HOP_BY_HOP = frozenset(
 _CREDENTIALS = {b"authorization", b"x-api-key"}
 _EXPLAIN = {b"x-warmroute-explain", b"x-warmroute-admin-key"}
 _REQUEST_SPECIAL = (
-    HOP_BY_HOP | _CREDENTIALS | _EXPLAIN | {b"content-length", b"expect", b"host", b"origin", b"x-request-id"}
+    HOP_BY_HOP
+    | _CREDENTIALS
+    | _EXPLAIN
+    | {b"content-length", b"expect", b"host", b"origin", b"traceparent", b"x-request-id"}
 )
 _RESPONSE_SPECIAL = HOP_BY_HOP | {
     b"content-encoding",
@@ -55,6 +58,7 @@ class RequestHead(Struct, frozen=True, gc=False):
     """What a request's header fields say. `forwarded` holds the lines that go upstream, each with its CRLF,
     `hosts` how many Host fields there are. `authorization` and `api_key` are the values of those fields.
     `explain` is None unless the request asks for its decision: then the admin key that it brings for that.
+    `traceparent` is the value of that field, which goes upstream as well.
     """
 
     forwarded: bytes = b""
@@ -67,6 +71,7 @@ class RequestHead(Struct, frozen=True, gc=False):
     authorization: bytes = b""
     api_key: bytes = b""
     explain: bytes | None = None
+    traceparent: bytes = b""
 
 
 class Framing(Enum):
@@ -104,7 +109,7 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
     request_id: bytes | None = None
     origin = b""
     hosts = 0
-    authorization = api_key = admin_key = b""
+    authorization = api_key = admin_key = traceparent = b""
     explain = False
     for name, value in headers:
         key = name.lower()
@@ -125,6 +130,9 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
                 request_id = value
         elif key == b"origin":
             origin = value
+            lines += (name, b": ", value, b"\r\n")
+        elif key == b"traceparent":
+            traceparent = value
             lines += (name, b": ", value, b"\r\n")
         elif key in _CREDENTIALS:
             if key == b"authorization":
@@ -149,6 +157,7 @@ def read_request_head(headers: Iterable[Header], *, keeps_credentials: bool = Fa
         authorization,
         api_key,
         admin_key if explain else None,
+        traceparent,
     )
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from warmroute.gateway.counting import count_request
 from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown, Unavailable
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.tracing import begin_trace
+from warmroute.gateway.tracing import begin_trace, is_traced
 from warmroute.prompts.body import BadRequest, read_request
+from warmroute.prompts.fields import read_handover_fields
 from warmroute.scheduling.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.key_limits is not None and gateway.doorkeeper is not None:
             gateway.doorkeeper.enter(exchange, gateway.key_limits, gateway.loop.time())
         try:
-            prompt = read_request(exchange.body, exchange.kind, gateway.ladder)
+            if gateway.hands_over:
+                exchange.fields = read_handover_fields(exchange.body)
+            prompt = read_request(exchange.body, exchange.kind, gateway.ladder, exchange.fields)
         except BadRequest as error:
             raise InvalidBody(error) from error
         if gateway.tokenizer is not None and exchange.kind != "other":
@@ -40,8 +43,8 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         if gateway.explains_all or exchange.head.explain is not None:
             exchange.decision = gateway.explainer.begin(exchange.request_id, exchange.head, prompt)
             exchange.may_not_know = exchange.decision is None
-        if gateway.tracer is not None:
-            exchange.trace = begin_trace(exchange, prompt, gateway.tracer, began, gateway.rng)
+        if gateway.tracer is not None and is_traced(exchange.head, gateway.tracer.sample_ratio, gateway.rng):
+            exchange.trace = begin_trace(exchange, prompt, gateway.tracer, began)
         gateway.requests += 1
         await gateway.serve(exchange, prompt, gateway)
     except GatewayError as error:

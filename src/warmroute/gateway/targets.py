@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import httptools
 
@@ -44,6 +45,7 @@ def origin_form(target: bytes) -> bytes:
     return path if url.query is None else b"%b?%b" % (path, url.query)
 
 
+@lru_cache(maxsize=64)
 def shown_path(target: bytes) -> str:
     """A target as logs show it: without its query, which may hold a key."""
     return target.partition(b"?")[0].decode("latin-1")

@@ -9,32 +9,36 @@ from time import perf_counter, time_ns
 from msgspec.structs import replace
 
 from warmroute.gateway.exchange import Exchange
+from warmroute.gateway.headers import RequestHead
 from warmroute.gateway.targets import shown_path
 from warmroute.prompts.prompt import Prompt
 from warmroute.telemetry.request_trace import Ending, RequestTrace, Tracer
 
 _NOT_SAMPLED = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][02468ace].*")
-_TRACEPARENT = re.compile(rb"^traceparent:[ \t]*([^\r\n]*)\r\n", re.IGNORECASE | re.MULTILINE)
+_TRACEPARENT_LINE = re.compile(rb"^traceparent:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
 
 
-def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float, rng: Random) -> RequestTrace | None:
-    """Open the trace of a request that was complete at `began` (by `perf_counter`); workers get it as their parent.
-
-    None if the client, or else chance, has decided that it is not traced; then nothing is made, and its traceparent
-    goes to the worker as it came.
+def is_traced(head: RequestHead, sample_ratio: float, rng: Random) -> bool:
+    """Whether the client, or else chance, has decided that a request is traced. If not, nothing is made, and its
+    traceparent goes to the worker as it came.
     """
+    if head.traceparent:
+        return _NOT_SAMPLED.fullmatch(head.traceparent) is None
+    return rng.random() < sample_ratio
+
+
+def begin_trace(exchange: Exchange, prompt: Prompt, tracer: Tracer, began: float) -> RequestTrace:
+    """Open the trace of a request that was complete at `began` (by `perf_counter`); workers get it as their parent."""
     head = exchange.head
-    found = _TRACEPARENT.search(head.forwarded)
-    if (_NOT_SAMPLED.fullmatch(found[1]) is not None) if found else rng.random() >= tracer.sample_ratio:
-        return None
-    parent = found[1].decode("latin-1") if found else ""
+    parent = head.traceparent.decode("latin-1")
     received = time_ns() - int((perf_counter() - began) * 1e9)
     trace = tracer.begin(
         shown_path(exchange.target), exchange.request_id.decode("latin-1"), parent, received, prompt.witness
     )
     prompt.witness = trace
     line = b"traceparent: %b\r\n" % tracer.traceparent(trace).encode("ascii")
-    exchange.head = replace(head, forwarded=_TRACEPARENT.sub(b"", head.forwarded) + line)
+    forwarded = _TRACEPARENT_LINE.sub(b"", head.forwarded) if parent else head.forwarded
+    exchange.head = replace(head, forwarded=forwarded + line)
     return trace
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -83,21 +84,53 @@ class Fields(msgspec.Struct, gc=False, frozen=True):
     query: Raw = MISSING
 
 
+class HandoverFields(Fields, gc=False, frozen=True):
+    """The same, with the fields by which engines hand a request over, or that decide whether they can."""
+
+    bootstrap_host: Raw = MISSING
+    bootstrap_port: Raw = MISSING
+    bootstrap_room: Raw = MISSING
+    disaggregate_info: Raw = MISSING
+    kv_transfer_params: Raw = MISSING
+    completion_token_ids: Raw = MISSING
+    stream_options: Raw = MISSING
+    min_tokens: Raw = MISSING
+    n: Raw = MISSING
+    best_of: Raw = MISSING
+    use_beam_search: Raw = MISSING
+    echo: Raw = MISSING
+    prompt_logprobs: Raw = MISSING
+    return_logprob: Raw = MISSING
+    input_ids: Raw = MISSING
+
+    def text_of(self, name: str) -> bytes | None:
+        """The JSON text of one of these fields; None for one that is absent, or none of these."""
+        raw = getattr(self, name, MISSING)
+        return None if raw is MISSING or not isinstance(raw, Raw) else bytes(raw)
+
+
 class _ExtraBody(msgspec.Struct, gc=False, frozen=True):
     session_id: Raw = MISSING
 
 
 _fields = msgspec.json.Decoder(Fields)
+_handover_fields = msgspec.json.Decoder(HandoverFields)
 _extra_body = msgspec.json.Decoder(_ExtraBody)
 _string = msgspec.json.Decoder(str)
 
 
-def read_fields(body: bytes) -> Fields:
+def read_handover_fields(body: bytes) -> HandoverFields:
+    """As `read_fields`, for a request that engines are to hand over."""
+    return cast(HandoverFields, read_fields(body, _handover_fields))
+
+
+def read_fields(body: bytes, decoder: msgspec.json.Decoder[Any] = _fields) -> Fields:
     """Split a body into its fields. BadRequest when it is not the JSON text of one object."""
     if body.startswith(codecs.BOM_UTF8):
         body = body[len(codecs.BOM_UTF8) :]
     try:
-        return _fields.decode(body)
+        fields: Fields = decoder.decode(body)
+        return fields
     except msgspec.ValidationError:
         got = _KINDS[body.lstrip()[0]]
         raise InvalidJson(f"the body must be an object, not {got}") from None

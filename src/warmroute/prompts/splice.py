@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 _SPACES = b" \t\n\r"
+_OPENING_BRACE = ord("{")
 _OPENING = re.compile(rb"[ \t\n\r]*+\{[ \t\n\r]*+")
 # Up to the next value, or the end of the object; as JSON is checked elsewhere, one pattern does for all places.
 _STEP = re.compile(
@@ -44,18 +45,38 @@ def read_members(body: bytes) -> Mapping[str, bytes]:
         return {}  # For one, keys that are not valid UTF-8: engines may take them, msgspec does not.
 
 
-def splice(body: bytes, changes: Mapping[str, bytes | None], members: Mapping[str, bytes] | None = None) -> bytes:
+def splice(
+    body: bytes, changes: Mapping[str, bytes | None], text_of: Callable[[str], bytes | None] | None = None
+) -> bytes:
     """Insert or replace top-level members (a value is JSON text) or remove them (None).
 
     `body` must be the JSON text of one object, else ValueError or, where that does not show, nonsense. Names are plain
     ASCII. Of duplicate keys the last is replaced and all others are removed, so that every parser sees the change; new
-    members come last, in the order of `changes`. Who has called `read_members` already saves a scan with `members`.
+    members come last, in the order of `changes`. Who knows the texts of members, and that there is one to change,
+    saves a scan with `text_of`: the last value of a key, or None.
     """
-    if members is None:
+    if text_of is None:
         members = read_members(body)
-    if members and members.keys().isdisjoint(changes):
-        return _append(body, changes)
-    return _rebuild(body, _members(body, members), changes)
+        if members and members.keys().isdisjoint(changes):
+            return _append(body, changes)
+        text_of = members.get
+    return _rebuild(body, _members(body, text_of), changes)
+
+
+def append(body: bytes, members: bytes) -> bytes:
+    """The text of a JSON object with these members, at least one, behind its own; it has none of the same names.
+
+    Other than `splice` this looks at nothing but the end of `body`: it must be the text of an object.
+    """
+    brace = len(body) - 1
+    while body[brace] in _SPACES:
+        brace -= 1
+    last = brace - 1
+    while body[last] in _SPACES:
+        last -= 1
+    comma = b"" if body[last] == _OPENING_BRACE else b","
+    # A view, or the body would be copied twice.
+    return b"".join((memoryview(body)[: last + 1], comma, members, body[last + 1 :]))
 
 
 def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
@@ -65,9 +86,7 @@ def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
         raise ValueError("not the JSON text of an object")
     if not members:
         return body
-    end = len(body[:end].rstrip(_SPACES))
-    comma = b"" if body[end - 1] == ord("{") else b","
-    return b"".join((body[:end], comma, b",".join(members), body[end:]))
+    return append(body, b",".join(members))
 
 
 def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | None]) -> bytes:
@@ -94,8 +113,8 @@ def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | 
     return b"".join(pieces)
 
 
-def _members(body: bytes, texts: Mapping[str, bytes]) -> list[_Member]:
-    """Every top-level member, duplicates included, in the order of the text. `texts` has the last value of each key."""
+def _members(body: bytes, text_of: Callable[[str], bytes | None]) -> list[_Member]:
+    """Every top-level member, duplicates included, in the order of the text."""
     members: list[_Member] = []
     end = _begin(body)
     while step := _STEP.match(body, end):
@@ -104,7 +123,7 @@ def _members(body: bytes, texts: Mapping[str, bytes]) -> list[_Member]:
             return members
         name = _key_text(key)
         value = step.end()
-        end = _value_end(body, value, texts.get(name))
+        end = _value_end(body, value, text_of(name))
         members.append(_Member(name, step.start(1), value, end))
     raise ValueError("not the JSON text of an object")
 

@@ -7,6 +7,8 @@ from enum import Enum, auto
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.pace import Expectation
 from warmroute.scheduling.prefix_index import PrefixIndex
@@ -29,7 +31,7 @@ class Outcome(Enum):
     """The client left."""
 
 
-class Lease:
+class Lease(Struct, eq=False):  # a struct, because one is made for every request
     """Opened by `Scheduler.select`, closed by `release`; both methods may be called any number of times.
 
     `first_token` gives the pending prefill back and lets the index rely on the placement, `release` gives back the
@@ -37,48 +39,22 @@ class Lease:
     (`Ledger.lost_leases`) and logged: its owner forgot it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_entry",
-        "_index",
-        "_ledger",
-        "expectation",
-        "last_used",
-        "matched_tokens",
-        "opened_at",
-        "policy",
-        "prompt",
-        "serial",
-        "uncached_tokens",
-        "worker",
-    )
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        entry: Entry,
-        prompt: Prompt,
-        matched_tokens: int,
-        policy: str,
-        index: PrefixIndex | None,
-        opened_at: str = "",
-    ) -> None:
-        self._ledger = ledger
-        self._entry: Entry | None = entry
-        self._index = index
-        self.expectation: Expectation | None = None
-        """When the prefill should be done, for a policy that wants to know how that went."""
-        self.serial = entry.serial
-        """Unique among the leases of a ledger; names this request's claims in the index."""
-        self.worker: Worker = entry.worker
-        self.prompt = prompt
-        self.matched_tokens = matched_tokens
-        self.uncached_tokens = prompt.tokens - matched_tokens
-        self.policy = policy
-        self.last_used = inf
-        """When the deepest of the matched tokens had last been used; -inf if no answer has confirmed them."""
-        self.opened_at = opened_at
-        """The stack that opened the lease, if the ledger keeps that."""
+    _ledger: Ledger
+    _entry: Entry | None
+    _index: PrefixIndex | None
+    serial: int
+    """Unique among the leases of a ledger; names this request's claims in the index."""
+    worker: Worker
+    prompt: Prompt
+    matched_tokens: int
+    uncached_tokens: int
+    policy: str
+    expectation: Expectation | None = None
+    """When the prefill should be done, for a policy that wants to know how that went."""
+    last_used: float = inf
+    """When the deepest of the matched tokens had last been used; -inf if no answer has confirmed them."""
+    opened_at: str = ""
+    """The stack that opened the lease, if the ledger keeps that."""
 
     @property
     def is_open(self) -> bool:
@@ -90,12 +66,14 @@ class Lease:
         entry = self._entry
         if entry is None:
             return
-        entry.give_back_prefill()
+        entry.load.pending_prefill_tokens -= entry.prefill_tokens
+        entry.prefill_tokens = 0
         if (expectation := self.expectation) is not None:
             self.expectation = None
             expectation.met()
-        index, self._index = self._index, None
+        index = self._index
         if index is not None:
+            self._index = None
             index.confirm(self.serial)
 
     def release(self, outcome: Outcome) -> None:
@@ -123,7 +101,7 @@ class Lease:
 
     def __del__(self) -> None:
         # May run inside any other statement, so it does nothing but arithmetic on the books and one append.
-        entry = getattr(self, "_entry", None)
+        entry = self._entry
         if entry is None:
             return
         self._ledger.close(entry)

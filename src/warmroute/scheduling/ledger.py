@@ -13,35 +13,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
+from msgspec import Struct
+
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.prefix_index import PrefixIndex
-from warmroute.scheduling.worker import ROLES, Role, Worker
+from warmroute.scheduling.worker import Load, Role, Worker
 
 _STACK_DEPTH = 8
 _OWN_FRAMES = 2
 
 
-class Entry:
+class Entry(Struct, gc=False, eq=False):  # a struct, as one is made for every request: it refers to no lease
     """What one open lease holds at this moment. For the ledger and its leases only."""
 
-    __slots__ = ("active_tokens", "load", "prefill_tokens", "role", "serial", "worker")
-
-    def __init__(self, serial: int, worker: Worker, prefill_tokens: int, active_tokens: int) -> None:
-        self.serial = serial
-        self.worker = worker
-        self.role: Role = worker.role
-        self.load = load = worker.load
-        self.prefill_tokens = prefill_tokens
-        self.active_tokens = active_tokens
-        load.running_requests += 1
-        load.pending_prefill_tokens += prefill_tokens
-        load.active_tokens += active_tokens
-
-    def give_back_prefill(self) -> None:
-        """Lower the load by what is still pending of the prefill."""
-        self.load.pending_prefill_tokens -= self.prefill_tokens
-        self.prefill_tokens = 0
+    serial: int
+    worker: Worker
+    role: Role
+    load: Load
+    prefill_tokens: int
+    active_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,6 @@ class Ledger:
         self._keep_stacks = keep_stacks
         self._serials = count(1)
         self._entries: dict[int, Entry] = {}
-        self._open_by_role: dict[Role, int] = dict.fromkeys(ROLES, 0)
         self._workers: dict[Worker, None] = {}
 
     @property
@@ -78,8 +68,8 @@ class Ledger:
         return len(self._entries)
 
     def leases_open(self, role: Role) -> int:
-        """Leases open now on workers of one role."""
-        return self._open_by_role[role]
+        """Leases open now on workers of one role (the one that they had when the lease was opened)."""
+        return sum(entry.role == role for entry in self._entries.copy().values())
 
     def open(
         self,
@@ -95,18 +85,23 @@ class Ledger:
 
         Without `prefills` the worker gets the prompt prefilled elsewhere and takes no pending prefill.
         """
-        prefill_tokens = prompt.tokens - matched_tokens if prefills else 0
-        serial = next(self._serials)
-        entry = self._entries[serial] = Entry(serial, worker, prefill_tokens, prompt.tokens)
-        self._open_by_role[entry.role] += 1
-        tally = worker.tally
-        tally.requests += 1
+        load, tally = worker.load, worker.tally
+        tokens = prompt.tokens
+        uncached = tokens - matched_tokens
+        pending = 0
         if prefills:
-            tally.prompt_tokens += prompt.tokens
+            pending = uncached
+            load.pending_prefill_tokens += uncached
+            tally.prompt_tokens += tokens
             tally.matched_tokens += matched_tokens
+        load.running_requests += 1
+        load.active_tokens += tokens
+        tally.requests += 1
+        serial = next(self._serials)
+        entry = self._entries[serial] = Entry(serial, worker, worker.role, load, pending, tokens)
         if not worker.departed:
             self._workers[worker] = None
-        lease = Lease(self, entry, prompt, matched_tokens, policy, index)
+        lease = Lease(self, entry, index, serial, worker, prompt, matched_tokens, uncached, policy)
         if self._keep_stacks:
             stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
             lease.opened_at = "".join(traceback.format_list(stack))
@@ -115,7 +110,6 @@ class Ledger:
     def close(self, entry: Entry) -> None:
         """Count a request out: lower the load by all that is held. For leases, which call it once."""
         del self._entries[entry.serial]
-        self._open_by_role[entry.role] -= 1
         load = entry.load
         load.running_requests -= 1
         load.active_tokens -= entry.active_tokens
@@ -155,7 +149,3 @@ class Ledger:
             ):
                 if held != counted:
                     yield f"{worker.id}: {name} is {counted}, open leases hold {held}"
-        by_role = Counter(entry.role for entry in entries)
-        for role, counted in self._open_by_role.items():
-            if counted != by_role[role]:
-                yield f"role {role}: {counted} leases counted, {by_role[role]} are open"

@@ -41,8 +41,10 @@ _STEEPEST = 8.0
 """The slope is at least this part of the plain ratio: the constant part cannot explain everything."""
 _ALIKE = 1.3
 """Workers whose speeds differ by less are taken for equals, or all would go to the one that was measured fastest."""
-_NEVER_SETTLED = 1 << 30
-"""As `observations`: enough for everybody to settle a new worker at once."""
+NEVER_SETTLED = 1 << 30
+"""As `observations`: the worker is new, or has just been seen to work for the first time."""
+_OWN = 3.0
+"""From this weight of observations on, a worker may be taken to differ from the others."""
 _UNLIKE = 8.0
 """More than so many times as fast or slow as the typical worker is not believed."""
 _UNSEEN = 0.25
@@ -89,7 +91,7 @@ class Pace:
         self.seconds_per_token = SECONDS_PER_TOKEN
         self.observed = SECONDS_PER_TOKEN
         self.known = False
-        self.observations = _NEVER_SETTLED
+        self.observations = NEVER_SETTLED
         self.open = 0
         self.placed = 0.0
         self.waiting = 0
@@ -140,7 +142,7 @@ class Pace:
     def settle(self, typical: float) -> None:
         """Believe the `typical` seconds per token of the fleet unless those observed here are clearly others."""
         self.observations = 0
-        ratio = self.observed / typical if self.known else 1.0
+        ratio = self.observed / typical if self._weight >= _OWN else 1.0
         if 1 / _ALIKE < ratio < _ALIKE:
             ratio = 1.0
         self.seconds_per_token = typical * max(1 / _UNLIKE, min(_UNLIKE, ratio))
@@ -194,7 +196,7 @@ class Pace:
         if variance > _SPREAD * x * x:
             slope = min(ratio, max(ratio / _STEEPEST, (weight * xy - x * y) / variance))
         self.observed = slope
-        self.observations += 1
+        self.observations = self.observations + 1 if self.known else NEVER_SETTLED
         self.known = True
 
 

@@ -71,13 +71,19 @@ class PrefixIndex:
                 break
             # Down a path holders only get fewer. Only where some of them end need they be written down.
             if last is not None and len(node.holds) < len(last.holds):
-                matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
+                matched.update(dict.fromkeys(last.holds, last.total))
             last = node
             depth = node.end
-        if last is not None:
-            if depth > length or last.hashes[-1] != fingerprint[depth - 1]:
-                depth = last.shared_end(fingerprint, length)
-            matched.update(dict.fromkeys(last.holds, trie.tokens_at(depth)))
+        if last is None:
+            return matched
+        if depth <= length and last.hashes[-1] == fingerprint[depth - 1]:
+            tokens = last.total
+            trie.walked, trie.walked_to = fingerprint, last
+        else:
+            tokens = trie.tokens_at(last.shared_end(fingerprint, length))
+        if not matched:
+            return dict.fromkeys(last.holds, tokens)
+        matched.update(dict.fromkeys(last.holds, tokens))
         return matched
 
     @property
@@ -115,21 +121,16 @@ class PrefixIndex:
         depth = len(fingerprint)
         if trie.tokens_at(depth) > worker.cache_tokens:
             depth = self._depth_within(0, depth, worker.cache_tokens)
-        path = trie.grow(fingerprint, depth)
-        if not path:
+        leaf = trie.grow(fingerprint, depth)
+        if leaf is None:
             return inf
         if shelf is None:
             shelf = trie.add_shelf(worker)
-        claimants = (claimant,)
-        last_used = inf
-        for node in reversed(path):
-            before = trie.place(node, shelf, now, claimants)
-            if before < last_used:  # only once: what lies above was used since
-                last_used = before
+        last_used = trie.place(leaf, shelf, now, (claimant,))
         if shelf.tokens > worker.cache_tokens:
             self._fit_tokens(shelf)
         if trie.size_bytes > self.max_bytes:
-            self._fit_bytes(shelf, path[-1].holds[worker])
+            self._fit_bytes(shelf, leaf.holds[worker])
         return last_used
 
     def confirm(self, claimant: int) -> None:
@@ -213,15 +214,17 @@ class PrefixIndex:
 
     def _fit_tokens(self, shelf: Shelf) -> None:
         """Evict from the old end no more blocks than are needed; never the path just claimed, which fits."""
-        while (excess := shelf.tokens - shelf.worker.cache_tokens) > 0:
-            hold = shelf.oldest
-            start, end = hold.node.start, hold.node.end
-            kept = start
-            if hold.node.tokens > excess:
-                kept = self._depth_within(start, end, self._trie.tokens_at(end) - excess)
-            if kept == start or not self._trie.shorten(hold, kept):
+        trie, limit = self._trie, shelf.worker.cache_tokens
+        while (excess := shelf.tokens - limit) > 0:
+            hold = shelf.ends.newer
+            node = hold.node
+            kept = start = node.start
+            end = node.end
+            if node.tokens > excess:
+                kept = self._depth_within(start, end, node.total - excess)
+            if kept == start or not trie.shorten(hold, kept):
                 kept = start
-                self._trie.drop(hold)
+                trie.drop(hold)
             self.evictions += end - kept
 
     def _fit_bytes(self, shelf: Shelf, newest_leaf: Hold) -> None:

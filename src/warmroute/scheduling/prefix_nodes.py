@@ -21,15 +21,19 @@ from warmroute.scheduling.worker import Worker
 
 
 class Node:
-    """A run of blocks: `hashes` of the blocks from depth `start` to `end`, worth `tokens`, below `parent`."""
+    """A run of blocks: `hashes` of the blocks from depth `start` to `end`, below `parent`.
 
-    __slots__ = ("end", "hashes", "holds", "parent", "start", "tokens")
+    They are worth `tokens`; with what lies above them, `total` tokens.
+    """
 
-    def __init__(self, hashes: array[int], start: int, tokens: int, parent: Node | None) -> None:
+    __slots__ = ("end", "hashes", "holds", "parent", "start", "tokens", "total")
+
+    def __init__(self, hashes: array[int], start: int, end: int, total: int, parent: Node | None) -> None:
         self.hashes = hashes
         self.start = start
-        self.end = start + len(hashes)
-        self.tokens = tokens
+        self.end = end
+        self.total = total
+        self.tokens = total if parent is None else total - parent.total
         self.parent = parent
         self.holds: dict[Worker, Hold] = {}
 
@@ -69,11 +73,18 @@ class Hold:
     older: Hold
     newer: Hold
 
-    def __init__(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants) -> None:
+    def __init__(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants, older: Hold | None) -> None:
+        """Put it on the shelf right after (as slightly more recent than) `older`; None: it is a ring of its own."""
         self.node = node
         self.shelf = shelf
         self.touched = touched
         self.claimants = claimants
+        if older is None:
+            self.older = self.newer = self
+        else:
+            newer = older.newer
+            self.older, self.newer = older, newer
+            older.newer = newer.older = self
 
 
 class Shelf:
@@ -90,8 +101,7 @@ class Shelf:
         self.misses = 0
         # One sentinel closes the list to a ring, so that linking and unlinking know no special case. It never expires.
         # Whoever is in a hurry reads the oldest hold from here: a property costs more than what it is asked for.
-        self.ends = Hold(Node(array("Q"), 0, 0, None), self, inf, None)
-        self.ends.older = self.ends.newer = self.ends
+        self.ends = Hold(Node(array("Q"), 0, 0, 0, None), self, inf, None, None)
 
     @property
     def is_empty(self) -> bool:
@@ -102,19 +112,6 @@ class Shelf:
     def oldest(self) -> Hold:
         """The least recently used hold; of an empty shelf, no real one."""
         return self.ends.newer
-
-    def append(self, hold: Hold) -> None:
-        """Put a new hold at the recent end."""
-        ends = self.ends
-        last = ends.older
-        hold.older, hold.newer = last, ends
-        last.newer = ends.older = hold
-
-    def insert_after(self, hold: Hold, new: Hold) -> None:
-        """Put a new hold right after (that is, as slightly more recent than) another."""
-        newer = hold.newer
-        new.older, new.newer = hold, newer
-        hold.newer = newer.older = new
 
     def refresh(self, hold: Hold, now: float) -> None:
         """Move a hold to the recent end."""
@@ -147,12 +144,12 @@ BLOCK_BYTES = array("Q").itemsize
 
 def _measure() -> tuple[int, int, int]:
     worker = Worker("", "")
-    node = Node(array("Q"), 0, 0, None)
-    hold = Hold(node, Shelf(worker), 0.0, (0,))
+    node = Node(array("Q"), 0, 0, 0, None)
+    hold = Hold(node, Shelf(worker), 0.0, (0,), None)
     node.holds[worker] = hold
     node_bytes = sys.getsizeof(node) + sys.getsizeof(node.hashes) + sys.getsizeof(node.holds) + 2 * _GC_HEADER
-    # Its first hash as the key that finds it, its tokens, and its entry in the index.
-    node_bytes += 2 * _HASH + _DICT_ENTRY
+    # Its first hash as the key that finds it, its two numbers of tokens, and its entry in the index.
+    node_bytes += 3 * _HASH + _DICT_ENTRY
     hold_bytes = sys.getsizeof(hold) + _GC_HEADER + _FLOAT + _DICT_ENTRY // 2
     claim_bytes = sys.getsizeof(hold.claimants) + _GC_HEADER + _HASH
     return node_bytes, hold_bytes, claim_bytes

@@ -43,6 +43,9 @@ class PrefixTrie:
         self.size_bytes = 0
         self.pending: set[int] = set()
         """The claimants of which nobody knows yet how it went."""
+        self.walked: Sequence[int] | None = None
+        """The prompt that was looked up last, if it shares all of `walked_to` and what is above that."""
+        self.walked_to: Node | None = None
 
     def path(self, fingerprint: Sequence[int]) -> Iterator[Node]:
         """The nodes that share at least one block with the prompt, from the root down."""
@@ -58,21 +61,26 @@ class PrefixTrie:
             parent = node
             depth = node.end
 
-    def grow(self, fingerprint: Sequence[int], depth: int) -> list[Node]:
-        """The nodes that make up `fingerprint[:depth]` exactly, made or cut where needed.
+    def grow(self, fingerprint: Sequence[int], depth: int) -> Node | None:
+        """The node that ends `fingerprint[:depth]`, made or cut out where needed; its parents are what lies above.
 
-        Each of them must get a hold before anything else happens: a node without holds is never found by eviction.
+        All of them must get a hold before anything else happens: a node without holds is never found by eviction.
+        Where a hash stands elsewhere already (a 64-bit collision) the path ends above it; None if that is all.
         """
-        path: list[Node] = []
+        nodes = self.nodes
         parent: Node | None = None
         start = 0
+        if self.walked is fingerprint:  # mostly it was looked up just now
+            known = self.walked_to
+            # Nobody's, it is none of the trie's any more. It may have been cut or become shorter: it is shared still.
+            if known is not None and known.holds and known.end <= depth:
+                parent, start = known, known.end
         while start < depth:
-            node = self.nodes.get(fingerprint[start])
+            node = nodes.get(fingerprint[start])
             if node is None:
-                path.append(self._add_node(array("Q", fingerprint[start:depth]), start, parent))
-                break
+                return self._add_node(array("Q", fingerprint[start:depth]), start, depth, parent)
             if node.parent is not parent or node.start != start:
-                break  # As above. What lay below could not be found again, so it is not recorded.
+                break  # What lay below could not be found again, so it is not recorded.
             end = node.end
             if end > depth or node.hashes[-1] != fingerprint[end - 1]:  # else all of it is shared: the usual case
                 end = node.shared_end(fingerprint, depth)
@@ -81,10 +89,9 @@ class PrefixTrie:
                 if upper is None:
                     break
                 node = upper
-            path.append(node)
             parent = node
             start = end
-        return path
+        return parent
 
     def cut(self, node: Node, depth: int) -> Node | None:
         """Cut a node at a depth inside it and return the new upper part. Every holder keeps both parts.
@@ -96,15 +103,16 @@ class PrefixTrie:
         lower_hashes = node.hashes[blocks:]
         if lower_hashes[0] in self.nodes:
             return None
-        upper = self._add_node(node.hashes[:blocks], node.start, node.parent)
+        upper = self._add_node(node.hashes[:blocks], node.start, depth, node.parent)
         self.size_bytes -= BLOCK_BYTES * blocks
         self.nodes[lower_hashes[0]] = node
         node.hashes = lower_hashes
         node.start = depth
         node.tokens -= upper.tokens
         node.parent = upper
-        for lower in node.holds.values():
-            lower.shelf.insert_after(lower, self._add_hold(upper, lower.shelf, lower.touched, lower.claimants))
+        for worker, lower in node.holds.items():
+            upper.holds[worker] = Hold(upper, lower.shelf, lower.touched, lower.claimants, lower)
+            self.size_bytes += HOLD_BYTES + claim_bytes(lower.claimants)
         return upper
 
     def shorten(self, hold: Hold, depth: int) -> bool:
@@ -118,32 +126,44 @@ class PrefixTrie:
                 return False
             self.drop(hold)
             return True
-        tokens = self.tokens_at(depth) - self.tokens_at(node.start)
-        hold.shelf.tokens -= node.tokens - tokens
+        total = self.tokens_at(depth)
+        lost = node.total - total
+        hold.shelf.tokens -= lost
         self.size_bytes -= BLOCK_BYTES * (node.end - depth)
         node.hashes = node.hashes[: depth - node.start]
         node.end = depth
-        node.tokens = tokens
+        node.total = total
+        node.tokens -= lost
         return True
 
-    def place(self, node: Node, shelf: Shelf, now: float, claimant: tuple[int]) -> float:
-        """Give a worker a hold on a node, or refresh the one it has; `claimant` joins unless it is confirmed.
+    def place(self, leaf: Node, shelf: Shelf, now: float, claimant: tuple[int]) -> float:
+        """Give a worker holds on a node and all above it, or refresh those it has; `claimant` joins those of nobody
+        that are not confirmed.
 
-        Returns when the hold was last used before: inf for a new one, -inf for one that nobody has confirmed yet.
+        Returns when the deepest hold that was there was last used before: inf if none was, -inf if nobody has
+        confirmed it yet.
         """
-        hold = node.holds.get(shelf.worker)
-        if hold is None:
-            shelf.append(self._add_hold(node, shelf, now, claimant))
-            shelf.tokens += node.tokens
-            return inf
-        last_used = hold.touched
-        shelf.refresh(hold, now)
-        if hold.claimants is not None:
-            if self.is_confirmed(hold):
-                self.set_claimants(hold, None)
+        worker, ends = shelf.worker, shelf.ends
+        last_used = inf
+        node: Node | None = leaf
+        while node is not None:
+            hold = node.holds.get(worker)
+            if hold is None:
+                node.holds[worker] = Hold(node, shelf, now, claimant, ends.older)
+                self.size_bytes += HOLD_BYTES
+                shelf.tokens += node.tokens
             else:
-                self.set_claimants(hold, hold.claimants + claimant)
-                last_used = -inf
+                before = hold.touched
+                shelf.refresh(hold, now)
+                if hold.claimants is not None:
+                    if self.is_confirmed(hold):
+                        self.set_claimants(hold, None)
+                    else:
+                        self.set_claimants(hold, hold.claimants + claimant)
+                        before = -inf
+                if before < last_used:  # only once: what lies above was used since
+                    last_used = before
+            node = node.parent
         return last_used
 
     def is_confirmed(self, hold: Hold) -> bool:
@@ -164,18 +184,21 @@ class PrefixTrie:
         The worker must hold nothing below this node.
         """
         node, shelf = hold.node, hold.shelf
+        worker, holds, claimants = shelf.worker, node.holds, hold.claimants
         shelf.remove(hold)
         shelf.tokens -= node.tokens
-        self.size_bytes -= HOLD_BYTES
-        if hold.claimants and len(hold.claimants) > 1:
-            self.size_bytes -= claim_bytes(hold.claimants)
-        del node.holds[shelf.worker]
-        if not node.holds:
-            del self.nodes[node.hashes[0]]
-            self.size_bytes -= NODE_BYTES + BLOCK_BYTES * len(node.hashes)
+        freed = HOLD_BYTES
+        if claimants is not None and len(claimants) > 1:
+            freed += claim_bytes(claimants)
+        del holds[worker]
+        if not holds:
+            hashes = node.hashes
+            del self.nodes[hashes[0]]
+            freed += NODE_BYTES + BLOCK_BYTES * len(hashes)
         if shelf.ends.newer is shelf.ends:
-            del self.shelves[shelf.worker]
-            self.size_bytes -= SHELF_BYTES
+            del self.shelves[worker]
+            freed += SHELF_BYTES
+        self.size_bytes -= freed
 
     def add_shelf(self, worker: Worker) -> Shelf:
         """The shelf of a worker that has none yet; it must get a hold before anything else happens."""
@@ -183,15 +206,7 @@ class PrefixTrie:
         self.size_bytes += SHELF_BYTES
         return shelf
 
-    def _add_node(self, hashes: array[int], start: int, parent: Node | None) -> Node:
-        tokens = self.tokens_at(start + len(hashes)) - self.tokens_at(start)
-        node = self.nodes[hashes[0]] = Node(hashes, start, tokens, parent)
-        self.size_bytes += NODE_BYTES + BLOCK_BYTES * len(hashes)
+    def _add_node(self, hashes: array[int], start: int, end: int, parent: Node | None) -> Node:
+        node = self.nodes[hashes[0]] = Node(hashes, start, end, self.tokens_at(end), parent)
+        self.size_bytes += NODE_BYTES + BLOCK_BYTES * (end - start)
         return node
-
-    def _add_hold(self, node: Node, shelf: Shelf, touched: float, claimants: Claimants) -> Hold:
-        hold = node.holds[shelf.worker] = Hold(node, shelf, touched, claimants)
-        self.size_bytes += HOLD_BYTES
-        if claimants and len(claimants) > 1:
-            self.size_bytes += claim_bytes(claimants)
-        return hold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
@@ -77,8 +77,8 @@ class Scheduler:
             if prompt.witness is not None:
                 self._testify(prompt, pool.role, candidates, chosen)
         finally:
-            if matched:
-                _reset(matched)
+            for worker in matched:
+                worker.candidate.matched_tokens = 0
         return self._open(chosen.worker, prompt, matched_tokens, is_half=is_half)
 
     def select_pair(
@@ -115,7 +115,8 @@ class Scheduler:
                 self._testify(prompt, pool.role, decode_rows, decode)
             chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
         finally:
-            _reset(matched)
+            for worker in matched:
+                worker.candidate.matched_tokens = 0
         first, second = (self._open(worker, prompt, tokens, is_half=True) for worker, tokens in chosen)
         return PairLease(first, second)
 
@@ -142,15 +143,15 @@ class Scheduler:
         return matched
 
     def _open(self, worker: Worker, prompt: Prompt, matched_tokens: int, *, is_half: bool = False) -> Lease:
+        role, fingerprint = worker.role, prompt.fingerprint
         # The decode half of a pair gets its prompt prefilled elsewhere.
-        prefills = not (is_half and worker.role == "decode")
-        index = self.index if prompt.fingerprint and not worker.departed else None
-        lease = self.ledger.open(worker, prompt, matched_tokens, self._names[worker.role], index, prefills=prefills)
+        prefills = not is_half or role != "decode"
+        index = self.index if fingerprint and not worker.departed else None
+        lease = self.ledger.open(worker, prompt, matched_tokens, self._names[role], index, prefills=prefills)
         if index is not None:
-            lease.last_used = index.claim(worker, prompt.fingerprint, self._clock(), lease.serial)
-        if prefills and worker.role in self._paced:
-            pace = worker.candidate.pace
-            lease.expectation = pace.expect(
+            lease.last_used = index.claim(worker, fingerprint, self._clock(), lease.serial)
+        if prefills and role in self._paced:
+            lease.expectation = worker.candidate.pace.expect(
                 prompt.tokens - matched_tokens, matched_tokens, self._clock, streamed=prompt.stream
             )
         return lease
@@ -196,8 +197,3 @@ def _figures(row: Candidate) -> tuple[int, int, int, int, EngineReport | None]:
         row.matched_tokens,
         row.report,
     )
-
-
-def _reset(workers: Iterable[Worker]) -> None:
-    for worker in workers:
-        worker.candidate.matched_tokens = 0

@@ -8,7 +8,7 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from warmroute.scheduling.worker import ROLES
-from warmroute.telemetry.histogram import Histogram
+from warmroute.telemetry.histogram import BufferedHistogram, Histogram
 
 WorkerValues = Mapping[tuple[str, str], float]
 """By (role, worker id)."""
@@ -38,7 +38,7 @@ def worker_counter(name: str, documentation: str, values: WorkerValues) -> Metri
     return family
 
 
-def histogram(name: str, documentation: str, values: Histogram) -> Metric:
+def histogram(name: str, documentation: str, values: Histogram | BufferedHistogram) -> Metric:
     """A histogram without labels."""
     bounds = [*map(str, values.bounds), "+Inf"]
     buckets = list(zip(bounds, accumulate(values.counts), strict=True))

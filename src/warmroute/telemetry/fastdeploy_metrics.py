@@ -1,12 +1,13 @@
 """The metric names of FastDeploy's Go router, for dashboards that know them.
 
 They mean what they mean there: a "cache hit" is a request whose session went to the same worker as the time before
-(the prefill worker, of a pair), and says nothing of a KV cache. The http_* families tell of inference requests.
+(the prefill worker, of a pair), and says nothing of a KV cache. The http_* families tell of inference requests. As in
+`metrics.py`, what is told of each request goes into lists first.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from math import ceil
 
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 
 MOST_SESSIONS = 10_000
 _RECENT = 1024
+_MOST_UNCOUNTED = 512
 _QUANTILES = (0.95, 0.99)
 
 
@@ -23,8 +25,10 @@ class FastDeployMetrics(Collector):
     """Counts requests under FastDeploy's names. Bounded: by the known paths, by the workers of today, by sessions."""
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, int], int] = {}
-        self._served: dict[tuple[str, str, str, int], int] = {}
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._requests_over: list[tuple[str, int]] = []
+        self._served: Counter[tuple[str, str, str, int]] = Counter()
+        self._answers: list[tuple[str, str, str, int]] = []
         self._durations: dict[str, _Durations] = {}
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self.cache_hits = 0
@@ -32,17 +36,18 @@ class FastDeployMetrics(Collector):
 
     def request_done(self, path: str, status: int, seconds: float) -> None:
         """A request is over, whoever has answered it."""
-        key = path, status
-        self._requests[key] = self._requests.get(key, 0) + 1
+        over = self._requests_over
+        over.append((path, status))
         durations = self._durations.get(path)
         if durations is None:
             durations = self._durations[path] = _Durations()
         durations.add(seconds)
+        if len(over) >= _MOST_UNCOUNTED:
+            self._settle()
 
     def worker_answered(self, mixed: str, prefill: str, decode: str, status: int) -> None:
-        """A worker has answered; workers by URL, empty where there was none of that role."""
-        key = mixed, prefill, decode, status
-        self._served[key] = self._served.get(key, 0) + 1
+        """A worker has answered; workers by URL, empty where there was none of that role. `request_done` follows."""
+        self._answers.append((mixed, prefill, decode, status))
 
     def session_placed(self, session: str, worker: str) -> None:
         """A request of a session was placed."""
@@ -54,12 +59,14 @@ class FastDeployMetrics(Collector):
 
     def keep_workers(self, urls: Iterable[str]) -> None:
         """Drop the counts of workers that are gone."""
+        self._settle()
         known = {"", *urls}
         for key in [key for key in self._served if not known.issuperset(key[:3])]:
             del self._served[key]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
+        self._settle()
         http = CounterMetricFamily(
             "http_requests", "Inference requests that are over.", labels=("method", "endpoint", "status_code")
         )
@@ -88,21 +95,33 @@ class FastDeployMetrics(Collector):
         )
         yield CounterMetricFamily("router_cache_request", "Requests that name a session.", self.cache_requests)
 
+    def _settle(self) -> None:
+        self._requests.update(self._requests_over)
+        self._requests_over.clear()
+        self._served.update(self._answers)
+        self._answers.clear()
+        for durations in self._durations.values():
+            durations.settle()
+
 
 class _Durations:
     """All are counted; quantiles are of the last _RECENT."""
 
-    __slots__ = ("_recent", "count", "sum")
+    __slots__ = ("_recent", "_values", "add", "count", "sum")
 
     def __init__(self) -> None:
         self.count = 0
         self.sum = 0.0
         self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._values: list[float] = []
+        self.add = self._values.append
 
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.sum += seconds
-        self._recent.append(seconds)
+    def settle(self) -> None:
+        values = self._values
+        self.count += len(values)
+        self.sum += sum(values)
+        self._recent += values
+        values.clear()
 
     def quantiles(self, shares: Iterable[float]) -> list[float]:
         ordered = sorted(self._recent)

@@ -116,13 +116,13 @@ def _given(worker: Worker) -> _Given:
 
 
 def _totals(metrics: Metrics) -> _Totals:
-    requests = errors = 0
-    for (_, role, _, status, _), count in metrics.requests.items():
-        if role == "prefill":
-            continue  # the first half of a request that is counted with its decode worker
-        requests += count
-        errors += count if status >= 500 else 0
-    return _Totals(requests, errors, metrics.prompt_tokens, metrics.matched_tokens, tuple(metrics.ttft.counts))
+    errors = sum(
+        count
+        for (_, role, _, status, _), count in metrics.requests.items()
+        # A prefill leg is the first half of a request that is counted with its decode worker.
+        if status >= 500 and role != "prefill"
+    )
+    return _Totals(metrics.answered, errors, metrics.prompt_tokens, metrics.matched_tokens, tuple(metrics.ttft.counts))
 
 
 def _sample(unix_time: float, seconds: float, now: _Totals, before: _Totals, running: int) -> Sample:
@@ -130,8 +130,8 @@ def _sample(unix_time: float, seconds: float, now: _Totals, before: _Totals, run
     prompt_tokens = now.prompt_tokens - before.prompt_tokens
     return Sample(
         unix_time,
+        (now.requests - before.requests) / seconds,
         # The counts of a worker go with it, so that the sum may fall.
-        max(0, now.requests - before.requests) / seconds,
         max(0, now.errors - before.errors) / seconds,
         quantile(0.5, TTFT_BUCKETS, counts),
         quantile(0.99, TTFT_BUCKETS, counts),

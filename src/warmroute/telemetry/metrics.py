@@ -1,6 +1,7 @@
 """The counters of one router: plain Python on the hot path, no locks, no label objects.
 
-The page itself is made by `collector.py`, only when somebody scrapes it.
+What is told of each request is put into lists, and counted when many have come or somebody reads: in one go that takes
+a fraction of the time. The page itself is made by `collector.py`, only when somebody scrapes it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from warmroute.scheduling.worker import Tally
-from warmroute.telemetry.histogram import Histogram
+from warmroute.telemetry.histogram import BufferedHistogram, Histogram
 
 # All in seconds. From "the prefix was cached and the engine idle" to "queued behind long prompts".
 TTFT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -27,12 +28,20 @@ because nobody was there; its own answer because workers failed; an answer that 
 """
 
 RequestKey = tuple[str, str, str, int, str]
+"""Policy, role, worker id ("" when none was chosen), status, outcome."""
+
+SETTLE_MASK = 511
+"""Lists are counted whenever another 512 requests are over."""
 
 
 class Metrics:
-    """What has happened since the router started. Every method of the hot path costs well under a microsecond."""
+    """What has happened since the router started.
+
+    With `records` False, requests are neither counted by how they ended nor timed. Edge counters count anyway.
+    """
 
     __slots__ = (
+        "_over",
         "_requests",
         "access_lines_lost",
         "added",
@@ -46,12 +55,14 @@ class Metrics:
         "inter_token",
         "loop_lag",
         "matched_tokens",
+        "over",
         "prompt_tokens",
         "queue_drops",
         "queue_length",
         "queue_wait",
         "received",
         "recomputed",
+        "records",
         "reported_believed_tokens",
         "reported_cached_tokens",
         "reported_error_tokens",
@@ -60,11 +71,15 @@ class Metrics:
         "ttft",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, records: bool = True) -> None:
+        self.records = records
         self.received = 0
         """Inference requests that came; those that are not `answered` are running."""
         self.answered = 0
-        self._requests: dict[RequestKey, int] = {}
+        self._requests: Counter[RequestKey] = Counter()
+        self._over: list[RequestKey] = []
+        self.over = self._over.append
+        """Put down that a request is over. The outcome is one of OUTCOMES."""
         self.access_lines_lost = 0
         """Lines of the access log that came faster than the disk took them, or that it did not take."""
         self.prompt_tokens = 0
@@ -73,13 +88,10 @@ class Metrics:
         self.reported_cached_tokens = 0
         self.reported_believed_tokens = 0
         self.reported_error_tokens = 0
-        self.ttft = Histogram(TTFT_BUCKETS)
-        """From the complete request to the first body byte of a worker's good answer."""
-        self.inter_token = Histogram(INTER_TOKEN_BUCKETS)
-        self.duration = Histogram(DURATION_BUCKETS)
-        """From the complete request to the end of an answer that was passed on."""
-        self.added = Histogram(ADDED_BUCKETS)
-        """What of that went by before the request was on its way to the worker."""
+        self.ttft = BufferedHistogram(TTFT_BUCKETS)
+        self.inter_token = BufferedHistogram(INTER_TOKEN_BUCKETS)
+        self.duration = BufferedHistogram(DURATION_BUCKETS)
+        self.added = BufferedHistogram(ADDED_BUCKETS)
         self.loop_lag = Histogram(LAG_BUCKETS)
         self.queue_length = 0
         """Requests that wait for a place on a worker."""
@@ -102,15 +114,17 @@ class Metrics:
         self.retries_denied = 0
         """Requests that the retry budget did not allow to be tried again."""
 
-    def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
-        """Count a request that is over. `worker` is the worker's id, or "" when none was chosen.
+    def settle(self) -> None:
+        """Count what is in the lists. To be called every few hundred requests, so that they stay short."""
+        self._requests.update(self._over)
+        self._over.clear()
+        for times in (self.ttft, self.inter_token, self.duration, self.added):
+            times.settle()
 
-        `outcome` is one of OUTCOMES; without one, a worker's answer is what its status says.
-        """
-        if not outcome:
-            outcome = "served" if status < 400 else "error"
-        key = (policy, role, worker, status, outcome)
-        self._requests[key] = self._requests.get(key, 0) + 1
+    def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
+        """Count a request that is over; without an outcome, a worker's answer is what its status says."""
+        if self.records:
+            self.over((policy, role, worker, status, outcome or ("served" if status < 400 else "error")))
 
     def prompt_seen(self, prompt_tokens: int, matched_tokens: int) -> None:
         """Count an answered prompt: its tokens, and how many of them the chosen worker was believed to hold."""
@@ -158,7 +172,8 @@ class Metrics:
 
     @property
     def requests(self) -> dict[RequestKey, int]:
-        """Requests that are over by (policy, role, worker id, status, outcome); a copy."""
+        """Requests that are over, by how they ended; a copy."""
+        self.settle()
         return dict(self._requests)
 
     def keep_workers(self, worker_ids: Collection[str]) -> None:
@@ -166,6 +181,7 @@ class Metrics:
 
         Counts of requests without a worker are kept.
         """
+        self.settle()
         gone = [key for key in self._requests if key[2] and key[2] not in worker_ids]
         for key in gone:
             del self._requests[key]

@@ -16,12 +16,13 @@ _DROP_REASONS = ("full", "timeout", "client_left", "cancelled")
 def request_families(
     metrics: Metrics, workers: Iterable[Worker], policy_name: Callable[[Role], str]
 ) -> Iterator[Metric]:
-    """All of them."""
+    """All of them; those that nothing is recorded for are left out."""
     yield from _edge(metrics)
-    yield _requests(metrics, workers, policy_name)
-    yield from _times(metrics)
     yield from _queue(metrics)
-    yield from _tokens(metrics)
+    if metrics.records:
+        yield _requests(metrics, workers, policy_name)
+        yield from _times(metrics)
+        yield from _tokens(metrics)
 
 
 def _edge(metrics: Metrics) -> Iterator[Metric]:

@@ -32,7 +32,7 @@ def take_snapshot(metrics: Metrics, workers: Iterable[Worker]) -> Snapshot:
         tuple(sorted(running.items())),
         metrics.matched_tokens,
         metrics.prompt_tokens,
-        sum(metrics.requests.values()),
+        metrics.answered,
     )
 
 

@@ -73,8 +73,8 @@ def test_the_clock_is_the_schedulers():
 
 
 def test_a_warm_worker_is_worth_a_wait_as_long_as_its_match():
-    """800 tokens are 80 ms for this prompt and as much for one that waits: 120 ms of wait pay, 240 do not."""
-    for pending, expected in ((1200, "warm"), (2400, "cold")):
+    """800 tokens are 80 ms, and the 20 ms that are left count double where one waits: 50 ms of wait pay, 100 do not."""
+    for pending, expected in ((500, "warm"), (1000, "cold")):
         cold, warm = learn(make_worker("cold")), learn(make_worker("warm", matched=800))
         policy = LeastDelay()
         policy.clock = lambda: 0.0
@@ -169,3 +169,25 @@ def test_a_newcomer_is_taken_to_be_like_the_others():
     newcomer = make_worker("new")
     choices(LeastDelay(), [*slow, newcomer], Prompt(tokens=1000), 1)
     assert newcomer.candidate.pace.seconds_per_token == pytest.approx(50 * SPEED, rel=0.01)
+
+
+def test_the_first_worker_that_is_seen_to_work_tells_of_all():
+    """Else those that nobody has seen yet get everything, as long as they are assumed to be faster than it is."""
+    workers = [make_worker(f"w{n}") for n in range(4)]
+    policy = LeastDelay()
+    choices(policy, workers, Prompt(tokens=1000), 1)
+    workers[0].candidate.pace.learn(1000.0, 1000 * 8 * SPEED)
+    choices(policy, workers, Prompt(tokens=1000), 1)
+    for worker in workers:
+        assert worker.candidate.pace.seconds_per_token == pytest.approx(8 * SPEED, rel=0.01)
+
+
+def test_where_nobody_waits_nobody_is_delayed():
+    """The others have a queue: an idle worker is not passed over for the sake of requests that do not wait there."""
+    warm, busy, idle = learn(make_worker("warm", matched=800)), learn(make_worker("busy")), learn(make_worker("idle"))
+    policy = LeastDelay()
+    policy.clock = lambda: 0.0
+    for worker in (warm, busy):
+        worker.candidate.pace.expect(1200, 0, policy.clock, streamed=True)
+    rows = [worker.candidate for worker in (warm, busy, idle)]
+    assert policy(rows, Prompt(tokens=1000), Random(1)) is idle.candidate

@@ -14,11 +14,12 @@ _ARRAY_OF_PROMPTS = re.compile(rb'\[[ \t\n\r]*+["\[]')
 _raw_list = msgspec.json.Decoder(list[Raw])
 
 
-def batch_size(prompt: bytes) -> int | None:
+def batch_size(prompt: Raw | bytes) -> int | None:
     """How many prompts there are in an array of prompts; 0 when it is too long to be counted.
 
     None when it is one prompt: a text or an array of token ids. `prompt` is JSON text.
     """
-    if not _ARRAY_OF_PROMPTS.match(prompt):
+    text = memoryview(prompt)
+    if not _ARRAY_OF_PROMPTS.match(text):
         return None
-    return len(_raw_list.decode(prompt)) if len(prompt) <= _LONGEST_COUNTED else 0
+    return len(_raw_list.decode(text)) if len(text) <= _LONGEST_COUNTED else 0

@@ -12,10 +12,13 @@ from random import Random
 from typing import Literal
 
 import msgspec
+from msgspec import Raw
 
-from warmroute.engines.dialect import OTHER_PATH, Request, Together, pair_headers
+from warmroute.engines.dialect import OTHER_PATH, Request, Together
 from warmroute.engines.dialects.fastdeploy_reschedule import FastDeployReschedule
 from warmroute.engines.peer import Peer
+from warmroute.prompts.fields import MISSING
+from warmroute.prompts.splice import append, splice
 
 _QUOTE = ord('"')
 _NUMBER_BEGINS = b"-0123456789"
@@ -55,15 +58,17 @@ class FastDeploy:
 
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> Together:
         """One body for both; nothing is random, since the request's own id is the handle."""
-        changes: dict[str, bytes | None] = {"disaggregate_info": _disaggregate_info(prefill, decode)}
-        given = _given_id(request)
-        request_id = given or msgspec.json.encode(request.id)
+        fields = request.fields or request.read()
+        request_id = _given_id(fields.request_id) or msgspec.json.encode(request.id)
         if request.attempt:
             # The engines of an earlier attempt may still hold the id (naming as in FastDeploy's Python router).
             request_id = b'%b-retry%d"' % (request_id[:-1], request.attempt)
-        changes["request_id"] = request_id
-        body = request.with_changes(changes)
-        return Together(body, body, pair_headers(prefill, decode), reschedule=FastDeployReschedule(request))
+        info = _disaggregate_info(prefill, decode)
+        if fields.disaggregate_info is fields.request_id is MISSING:
+            body = append(request.body, b'"disaggregate_info":%b,"request_id":%b' % (info, request_id))
+        else:
+            body = splice(request.body, {"disaggregate_info": info, "request_id": request_id})
+        return Together(body, body, reschedule=FastDeployReschedule(request))
 
 
 def _uses_ipc(prefill: Peer, decode: Peer) -> bool:
@@ -90,9 +95,11 @@ def _disaggregate_info(prefill: Peer, decode: Peer) -> bytes:
     )
 
 
-def _given_id(request: Request) -> bytes | None:
+def _given_id(request_id: Raw) -> bytes | None:
     """The client's id as a JSON string; a number counts as its text, everything else as no id."""
-    text = request.members.get("request_id", b"null")
+    if request_id is MISSING:
+        return None
+    text = bytes(request_id)
     if text[0] in _NUMBER_BEGINS:
         return b'"%b"' % text
     return text if text[0] == _QUOTE and text != b'""' else None

@@ -8,12 +8,14 @@ Python router. That router does so for answers that are no streams; here streams
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
 from warmroute.engines.dialect import MAX_HELD_BYTES, Request, Sight
 from warmroute.engines.event_stream import StreamBegin
+from warmroute.prompts.fields import MISSING
+from warmroute.prompts.splice import splice
 
 _REASON = "pd_reschedule"
 _ERROR = "PD Error"
@@ -121,8 +123,8 @@ def continued(request: Request, token_ids: Iterable[int]) -> Request:
     if not token_ids:
         return request.again()
     try:
-        before = _ids.decode(request.members.get("completion_token_ids", b"[]")) or []
+        given = request.read().completion_token_ids
+        before = (None if given is MISSING else _ids.decode(given)) or []
     except _UNREADABLE:
         before = []
-    body = request.with_changes({"completion_token_ids": msgspec.json.encode(before + token_ids)})
-    return replace(request, body=body, attempt=request.attempt + 1)
+    return request.with_body(splice(request.body, {"completion_token_ids": msgspec.json.encode(before + token_ids)}))

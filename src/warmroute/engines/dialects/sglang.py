@@ -9,18 +9,21 @@ the prefill engine's entries before the decode engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Literal
 
 import msgspec
+from msgspec import Raw
 
-from warmroute.engines.dialect import OTHER_PATH, Request, Together, pair_headers
+from warmroute.engines.dialect import OTHER_PATH, Request, Together
 from warmroute.engines.dialects.batch import batch_size
 from warmroute.engines.dialects.sglang_logprobs import merge_input_logprobs
 from warmroute.engines.peer import Peer
+from warmroute.prompts.body import Kind
+from warmroute.prompts.fields import MISSING, HandoverFields
+from warmroute.prompts.splice import append, splice
 
 DEFAULT_BOOTSTRAP_PORT = 8998
 """SGLang's default of --disaggregation-bootstrap-port."""
@@ -49,7 +52,7 @@ class SGLang:
 
     def alone_because(self, request: Request) -> str | None:
         """Besides chat and completions only SGLang's own generate requests take a room."""
-        if request.kind == "other" and not _native_prompt(request.members):
+        if request.kind == "other" and _native_prompt(request.fields or request.read()) is MISSING:
             return OTHER_PATH
         return None
 
@@ -57,31 +60,35 @@ class SGLang:
         """One body for both, with rooms that were never used before."""
         host = f"[{prefill.host}]" if ":" in prefill.host else prefill.host
         port = prefill.bootstrap_port or DEFAULT_BOOTSTRAP_PORT
-        size = _rooms(request)
+        fields = request.fields or request.read()
+        # A chat is one prompt.
+        size = None if request.kind == "chat" else _rooms(request.kind, fields)
         meeting: dict[str, object]
         if size is None:
             meeting = {"bootstrap_host": host, "bootstrap_port": port, "bootstrap_room": rng.getrandbits(_ROOM_BITS)}
         else:
             rooms = [rng.getrandbits(_ROOM_BITS) for _ in range(size)]
             meeting = {"bootstrap_host": [host] * size, "bootstrap_port": [port] * size, "bootstrap_room": rooms}
-        body = request.with_changes({name: msgspec.json.encode(value) for name, value in meeting.items()})
-        wants_logprobs = request.members.get("return_logprob", b"null") not in (b"null", b"false")
-        merge = partial(merge_input_logprobs, stream=request.stream) if wants_logprobs else None
-        return Together(body, body, pair_headers(prefill, decode), merge)
+        if fields.bootstrap_host is fields.bootstrap_port is fields.bootstrap_room is MISSING:
+            body = append(request.body, msgspec.json.encode(meeting)[1:-1])
+        else:
+            body = splice(request.body, {name: msgspec.json.encode(value) for name, value in meeting.items()})
+        merge = None
+        if fields.return_logprob is not MISSING and bytes(fields.return_logprob) not in (b"null", b"false"):
+            merge = partial(merge_input_logprobs, stream=request.stream)
+        return Together(body, body, merge)
 
 
-def _native_prompt(members: Mapping[str, bytes]) -> bytes | None:
+def _native_prompt(fields: HandoverFields) -> Raw:
     """The prompt of a request to SGLang's own `/generate`."""
-    return members.get("text") or members.get("input_ids")
+    return fields.input_ids if fields.text is MISSING else fields.text
 
 
-def _rooms(request: Request) -> int | None:
+def _rooms(kind: Kind, fields: HandoverFields) -> int | None:
     """How many rooms a batch takes; None for one room, from which the engines count on by themselves if need be."""
-    members = request.members
-    prompt = members.get("prompt") if request.kind == "completions" else None
-    prompt = _native_prompt(members) if request.kind == "other" else prompt
+    prompt = fields.prompt if kind == "completions" else _native_prompt(fields)
     # With several samples of each prompt, engines repeat the rooms of an array; those of a single room they tell apart.
-    if prompt is None or members.get("n", b"1") not in (b"1", b"null"):
+    if prompt is MISSING or (fields.n is not MISSING and bytes(fields.n) not in (b"1", b"null")):
         return None
     return batch_size(prompt) or None
 

@@ -18,13 +18,17 @@ from random import Random
 from types import MappingProxyType
 from typing import Literal
 
-from warmroute.engines.dialect import OTHER_PATH, DecodeRequest, InTurn, Request, pair_headers
+import msgspec
+from msgspec import Raw
+
+from warmroute.engines.dialect import OTHER_PATH, DecodeRequest, InTurn, Request
 from warmroute.engines.dialects.batch import batch_size
 from warmroute.engines.dialects.vllm_early_error import early_error
-from warmroute.engines.dialects.vllm_usage import CachedTokensEdit, cached_tokens
+from warmroute.engines.dialects.vllm_usage import UNREADABLE, CachedTokensEdit, cached_tokens
 from warmroute.engines.event_stream import StreamBegin
 from warmroute.engines.peer import Peer
-from warmroute.prompts.splice import read_members
+from warmroute.prompts.fields import MISSING, HandoverFields
+from warmroute.prompts.splice import append, splice
 
 _NIXL = "NixlConnector"
 _WANTED = (
@@ -43,7 +47,16 @@ _PREFILL_CHANGES: Mapping[str, bytes | None] = MappingProxyType(
 )
 _ABSENT = (b"null", b"false", b"0", b"1")
 """Values with which the options below ask for nothing that matters here."""
-_SEVERAL_SEQUENCES = ("n", "best_of", "use_beam_search")
+
+
+class _Prefilled(msgspec.Struct, frozen=True, gc=False):
+    """What a prefill engine's answer is asked for."""
+
+    kv_transfer_params: Raw = MISSING
+    usage: Raw = MISSING
+
+
+_prefilled = msgspec.json.Decoder(_Prefilled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +82,48 @@ class VLLM:
         """Requests for which one handle is not enough, or the wrong thing."""
         if request.kind == "other":
             return OTHER_PATH
-        members = request.members
-        if any(members.get(name, b"null") not in _ABSENT for name in _SEVERAL_SEQUENCES):
-            return "several_sequences"
-        if members.get("prompt_logprobs", b"null") != b"null" or members.get("echo") == b"true":
+        fields = request.fields or request.read()
+        if not fields.n is fields.best_of is fields.use_beam_search is MISSING:
+            options = (fields.n, fields.best_of, fields.use_beam_search)
+            if any(option is not MISSING and bytes(option) not in _ABSENT for option in options):
+                return "several_sequences"
+        if fields.prompt_logprobs is not MISSING and bytes(fields.prompt_logprobs) != b"null":
             return "prompt_logprobs"
-        if request.kind == "completions" and batch_size(members.get("prompt", b"null")) not in (None, 1):
-            return "several_prompts"
+        if fields.echo is not MISSING and bytes(fields.echo) == b"true":
+            return "prompt_logprobs"
+        if request.kind == "completions" and fields.prompt is not MISSING:
+            return None if batch_size(fields.prompt) in (None, 1) else "several_prompts"
         return None
 
     def begin(self, request: Request, prefill: Peer, decode: Peer, rng: Random) -> InTurn:
         """The prefill leg; nothing is random, since the prefill engine makes the handle."""
-        changes = dict(_PREFILL_CHANGES)
-        if "max_completion_tokens" in request.members:
-            changes["max_completion_tokens"] = b"1"
-        return InTurn(
-            request.with_changes(changes),
-            partial(_follow, request),
-            pair_headers(prefill, decode),
-            partial(pair_headers, prefill),
-        )
+        fields = request.fields or request.read()
+        changes = _PREFILL_CHANGES
+        if fields.max_completion_tokens is not MISSING:
+            changes = {**changes, "max_completion_tokens": b"1"}
+        return InTurn(_spliced(request.body, changes, fields), partial(_follow, request), any_follows=True)
 
 
 def _follow(request: Request, answer: bytes) -> DecodeRequest:
-    members = read_members(answer)
-    handle = members.get("kv_transfer_params", b"null")
+    try:
+        prefilled = _prefilled.decode(answer)
+    except UNREADABLE:
+        prefilled = _Prefilled()
+    handle = bytes(prefilled.kv_transfer_params)
     if not handle.startswith(b"{"):
         return DecodeRequest(request.body, recomputes=True)
-    cached = cached_tokens(members.get("usage", b"null"))
+    cached = cached_tokens(prefilled.usage)
     edit = None if cached is None else CachedTokensEdit(cached)
     watch = partial(StreamBegin, early_error) if request.stream else None
-    return DecodeRequest(request.with_changes({"kv_transfer_params": handle}), edit=edit, watch=watch)
+    fields = request.fields or request.read()
+    return DecodeRequest(_spliced(request.body, {"kv_transfer_params": handle}, fields), edit=edit, watch=watch)
+
+
+def _spliced(body: bytes, changes: Mapping[str, bytes | None], fields: HandoverFields) -> bytes:
+    """The body with these changes, found without another scan of it."""
+    if any(getattr(fields, name) is not MISSING for name in changes):
+        return splice(body, changes, fields.text_of)
+    return append(body, b",".join([b'"%b":%b' % (name.encode(), text) for name, text in changes.items() if text]))
 
 
 VLLM_NIXL = VLLM()

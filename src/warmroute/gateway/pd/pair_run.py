@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, Header, InTurn, Request
-from warmroute.engines.peer import Peer
+from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
@@ -34,8 +33,8 @@ class PairRun:
     """
 
     __slots__ = (
+        "_any_follows",
         "_follow",
-        "_headers_with",
         "_merge",
         "_tried_decode",
         "decode",
@@ -61,18 +60,18 @@ class PairRun:
         self.decode = DecodeLeg(self, pair.decode)
         self._merge: Callable[[bytes], AnswerEdit | None] | None = None
         self._follow: Callable[[bytes], DecodeRequest] | None = None
-        self._headers_with: Callable[[Peer], tuple[Header, ...]] | None = None
+        self._any_follows = False
         self._tried_decode = tried_decode
 
     def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
         """Learn what is to be sent."""
-        self._tell(handover.response_headers)
+        self._tell()
         if may_be_given_back:
             self.decode.reschedule = handover.reschedule
         self.prefill.body = handover.prefill_body
         if isinstance(handover, InTurn):
             self._follow = handover.follow
-            self._headers_with = handover.headers_with
+            self._any_follows = handover.any_follows
             self.prefill.collects = True
             return
         self.decode.body = handover.decode_body
@@ -108,8 +107,8 @@ class PairRun:
 
     def _redirect(self) -> None:
         """Let another worker decode if the one that was chosen has become unroutable since."""
-        headers_with, pair, fleet = self._headers_with, self.pair, self.gateway.fleet
-        if headers_with is None or fleet.is_routable(pair.decode.worker):
+        pair = self.pair
+        if not self._any_follows or self.gateway.fleet.is_routable(pair.decode.worker):
             return
         if not choose_decode_anew(pair, self._tried_decode, self.exchange, self.gateway):
             return
@@ -117,12 +116,12 @@ class PairRun:
         self.decode.detach()
         self.decode = DecodeLeg(self, pair.decode)
         self.decode.reschedule = reschedule
-        self._tell(headers_with(fleet.handshake(pair.prefill.worker, pair.decode.worker)[2]))
+        self._tell()
 
-    def _tell(self, headers: tuple[Header, ...]) -> None:
+    def _tell(self) -> None:
         """Note what the client is told of who answers."""
-        url_line = self.gateway.upstream.of(self.pair.decode.worker).url_line
-        self.router_lines = b"".join((url_line, *[b"%b: %b\r\n" % header for header in headers]))
+        prefill, decode = map(self.gateway.upstream.of, (self.pair.prefill.worker, self.pair.decode.worker))
+        self.router_lines = decode.url_line + prefill.role_line + decode.role_line
 
     def _follow_on(self) -> None:
         """Make the decode leg's request of the prefill leg's answer."""

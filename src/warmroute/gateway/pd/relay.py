@@ -93,7 +93,8 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
 def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
     # What a client calls its request need not be unique.
     own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
-    return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"))
+    fields, exchange.fields = exchange.fields, None
+    return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
 
 
 async def _hand_over(

@@ -40,6 +40,7 @@ class WorkerConnections:
         "known",
         "known_stream",
         "open",
+        "role_line",
         "url_line",
         "worker",
     )
@@ -50,10 +51,13 @@ class WorkerConnections:
         self.worker = worker
         self.address = Address.of(worker.url, pool.keys.authorization(worker.url))
         self.url_line = b"X-Router-Worker-URL: %b\r\n" % worker.url.encode("ascii")
-        self.alone_lines = self.url_line
+        self.role_line = b""
+        """What the client is told if this worker is one of a pair (names as in FastDeploy's router)."""
+        if worker.role != "mixed":
+            role = worker.role.capitalize().encode("ascii")
+            self.role_line = b"X-Router-%b-URL: %b\r\n" % (role, worker.url.encode("ascii"))
+        self.alone_lines = self.url_line + self.role_line
         """What the client is told if this worker alone answers it."""
-        if worker.role == "decode":
-            self.alone_lines += b"X-Router-Decode-URL: %b\r\n" % worker.url.encode("ascii")
         self.idle: IdleConnections[UpstreamConnection] = IdleConnections(pool.idle_timeout, MAX_IDLE_PER_WORKER)
         self.open: set[UpstreamConnection] = set()
         self.known: KnownResponse | None = None

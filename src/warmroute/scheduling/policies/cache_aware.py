@@ -41,21 +41,26 @@ class CacheAware:
 
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
-        running = self._running(candidates)
         absolute, relative = self.balance_abs_threshold, self.balance_rel_threshold
-        if (absolute is not None or relative is not None) and lopsided(running, absolute, relative):
+        if (absolute is not None or relative is not None) and lopsided(self._running(candidates), absolute, relative):
             return process_tokens(candidates, prompt, rng)
-        # The tokens of the prompt itself are the same for all, so what is compared is the score less them.
-        per_matched = self.hit_ratio_weight
-        per_load = self.load_balance_weight
-        per_request = per_load * TOKENS_PER_RUNNING_REQUEST
-        scores = [
-            per_load * candidate.load.pending_prefill_tokens
-            + per_request * requests
-            - per_matched * candidate.matched_tokens
-            for candidate, requests in zip(candidates, running, strict=True)
+        return least(candidates, self._differences(candidates), rng)
+
+    def _differences(self, candidates: Sequence[Candidate]) -> Sequence[float]:
+        """What is left of the scores without what is the same for all, the tokens of the prompt; in any unit."""
+        per_matched, per_load = self.hit_ratio_weight, self.load_balance_weight
+        if per_matched == per_load > 0:  # as by default: then whole numbers do
+            return [
+                row.load.pending_prefill_tokens
+                + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests
+                - row.matched_tokens
+                for row in candidates
+            ]
+        return [
+            per_load * (row.load.pending_prefill_tokens + TOKENS_PER_RUNNING_REQUEST * row.load.running_requests)
+            - per_matched * row.matched_tokens
+            for row in candidates
         ]
-        return least(candidates, scores, rng)
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
         """The score of each candidate in tokens, for explanations; not what decides when the load is lopsided."""

@@ -7,12 +7,12 @@ Reads: matched_tokens, running_requests and the worker's pace, learned from firs
 
 - wait: until the worker is done with what it was given before, by its schedule (`scheduling.pace`).
 - prefill: of the tokens that the worker lacks, at its learned speed; the typical one is at the fleet's mean speed.
-- queue: how many requests wait for their prefill: on the median worker, at most 10, and at most one more than on this
-  one. Every second of prefill that a match would have saved delays so many others. So an idle fleet goes by the first
+- queue: how many requests wait for their prefill: here, at most as many as on the median worker, and at most 10.
+  Every second of prefill that a match would have saved delays so many others. So an idle fleet goes by the first
   token alone, and a busy one holds on to what it has cached: it has no capacity to give away.
 - crowding: half the square of the worker's part of the tokens computed lately, over the mean part; at most 2. Where
   more is computed than elsewhere, more is evicted that others will ask for; so cold groups of prompts settle apart.
-- decoding: for each request that runs there the time of 60 prompt tokens, for what it and this one cost each other.
+- decoding: for each request that runs there the time of 125 prompt tokens, for what it and this one cost each other.
 
 A prompt that many ask for is copied to another worker as soon as the wait for it costs more than computing it there.
 """
@@ -25,7 +25,7 @@ from random import Random
 
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.choosing import least
-from warmroute.scheduling.pace import ATTENTION_TOKENS, SECONDS_PER_TOKEN, Pace
+from warmroute.scheduling.pace import ATTENTION_TOKENS, NEVER_SETTLED, SECONDS_PER_TOKEN, Pace
 from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
@@ -33,7 +33,7 @@ _MOST_QUEUED = 10.0
 _MOST_CROWDED = 1.4
 _REUSED = 0.7
 """Squared: half of what is evicted would have been asked for again."""
-_TOKENS_PER_RUNNING_REQUEST = 60.0
+_TOKENS_PER_RUNNING_REQUEST = 125.0
 """A request that is decoding makes every step longer, also those that prefill: what that is worth in prompt tokens."""
 _ENOUGH = 4
 """New observations of a worker after which its speed is compared with that of the others."""
@@ -54,6 +54,8 @@ class LeastDelay:
         unsettled = [pace for pace in paces if pace.observations >= _ENOUGH]
         if unsettled:
             typical = _typical(paces)
+            if max([pace.observations for pace in unsettled]) >= NEVER_SETTLED:
+                unsettled = paces  # what is known of the first tells more of the others than the assumption does
             for pace in unsettled:
                 pace.settle(typical)
         placed = sum([pace.placed for pace in paces])
@@ -92,7 +94,7 @@ class LeastDelay:
                 pace.seconds_per_token
                 + typical
                 * (
-                    (delayed if delayed < (own := 1.0 + pace.waiting) else own)
+                    (delayed if delayed < (waiting := pace.waiting) else waiting)
                     + (crowd * crowd if (crowd := pace.placed * share) < _MOST_CROWDED else _MOST_CROWDED**2)
                 )
             )
