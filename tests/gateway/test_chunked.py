@@ -155,7 +155,8 @@ class Played:
 
     def __init__(self, owner: Owner, connection: UpstreamConnection, transport: FakeTransport, reads: list[bytes]):
         client = Client()
-        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+        exchange.keep_alive = True
         exchange.attach(connection, b"")
         free = owner.free
         connection.send(b"", b"", exchange)
@@ -262,7 +263,8 @@ def test_nothing_passes_once_the_answer_is_given_up():
     connection = UpstreamConnection(owner, "http://w", own_cors=False)
     connection.connection_made(transport)
     client = Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+    exchange.keep_alive = True
     exchange.attach(connection, b"")
     connection.send(b"", b"", exchange)
     connection.data_received(HEAD + chunk(b"x" * 40))
@@ -278,7 +280,8 @@ def test_a_stream_that_breaks_behind_chunks_ends_with_an_error_of_its_own(event,
     connection = UpstreamConnection(owner, "http://w", own_cors=False)
     connection.connection_made(transport)
     client = Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+    exchange.keep_alive = True
     exchange.attach(connection, b"")
     connection.send(b"", b"", exchange)
     event %= b"x" * 40

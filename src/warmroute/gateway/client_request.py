@@ -45,6 +45,11 @@ class ClientRequest:
     body_size = 0
     body_complete = False
     complete_at = 0.0
+    keep_alive = False
+    """Whether the connection may carry another request after this one."""
+    http_1_0 = False
+    extra_headers = b""
+    """More lines for the head of the answer, each with its CRLF."""
     refusal: GatewayError | None = None
     key_holder = -1
     """Whose key it counts for, where keys have limits."""
@@ -59,20 +64,13 @@ class ClientRequest:
         request_id: bytes,
         kind: Kind = "other",
         target: bytes = b"",
-        *,
-        keep_alive: bool = False,
-        http_1_0: bool = False,
-        extra_headers: bytes = b"",
     ) -> None:
         self.client = client
         self.head = head
         self.request_id = request_id
         self.kind = kind
         self.target = target
-        self.keep_alive = keep_alive
-        self.http_1_0 = http_1_0
         self.body_pieces: list[bytes | bytearray] = []
-        self._extra_headers = extra_headers
         self._metrics = metrics
 
     def fold_body(self) -> None:

@@ -291,9 +291,9 @@ class Exchange(ClientRequest):
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
         if self.decision is not None or self.may_not_know:
-            self._extra_headers += decision_line(self.decision)
+            self.extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"%bx-request-id: %b\r\n%b\r\n" % (self._extra_headers, self.request_id, close)
+        return b"%bx-request-id: %b\r\n%b\r\n" % (self.extra_headers, self.request_id, close)
 
     # The client's side.
 
