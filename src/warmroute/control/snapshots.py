@@ -55,7 +55,7 @@ class Snapshots:
             mode="splitwise" if self._is_splitwise else "mixed",
             policies=self._policies,
             can_serve=fleet.can_serve() and not self._parts.is_draining(),
-            totals=self._totals(members),
+            totals=self._totals(members, now),
             workers=[self._worker(member, now) for member in members],
             flows=self._flows_at(now),
         )
@@ -70,9 +70,9 @@ class Snapshots:
         samples = self._parts.history.samples
         return HistorySample(**samples[-1]._asdict()) if samples else None
 
-    def _totals(self, members: list[Member]) -> Totals:
-        samples = self._parts.history.samples
-        last = samples[-1] if samples else Sample(0.0, 0.0, 0.0, None, None, None, 0)
+    def _totals(self, members: list[Member], now: float) -> Totals:
+        # Not the newest sample, which may be seconds older than what is told of each worker.
+        last = self._parts.history.latest(now, self._wall_clock()) or Sample(0.0, 0.0, 0.0, None, None, None, 0)
         # With pairs, a request runs on two workers: it is counted where its answer comes from.
         answering = [member for member in members if member.role != "prefill"]
         return Totals(
