@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from benchmarks.measure import Row
-from benchmarks.results import MIXED, OURS, PEER, VLLM, Results, Verdict, verdicts
+from benchmarks.results import MIXED, OURS, PEER, UNWATCHED, VLLM, WATCHED, Results, Verdict, verdicts
 from benchmarks.scenarios import MEMORY_TARGET_BYTES, PAIR_SCENARIOS
 
 
@@ -22,13 +22,15 @@ def tables(results: Results) -> list[Table]:
     """The tables to print."""
     lines = verdicts(results)
     pairs = {scenario.name for scenario in PAIR_SCENARIOS}
-    mixed = [line for line in lines if line.name not in pairs]
+    telemetry = [line for line in lines if line.against == UNWATCHED]
+    mixed = [line for line in lines if line.name not in pairs and line not in telemetry]
     to_peer = [line for line in lines if line.name in pairs and line.against == PEER]
     to_mixed = [line for line in lines if line.against == MIXED]
     shown = (
         ("Router CPU time, microseconds (median of the runs)", [*results.versions], mixed),
         ("The same with pairs of prefill and decode workers", [OURS, PEER], to_peer),
         ("Pairs and mixed workers (the ratio is theirs), and pairs that work in turn", [OURS, MIXED, VLLM], to_mixed),
+        ("What telemetry costs", [WATCHED, UNWATCHED], telemetry),
     )
     compared = [_comparison(title, routers, lines) for title, routers, lines in shown if lines]
     return [*compared, _throughput(results), *([_memory(results)] if results.memory else [])]

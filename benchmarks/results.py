@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.answers import CHUNKS
 from benchmarks.measure import Growth, Row
-from benchmarks.scenarios import MIXED_SCENARIOS, PAIR_SCENARIOS, PAIR_TARGET, Scenario
+from benchmarks.scenarios import MIXED_SCENARIOS, PAIR_SCENARIOS, PAIR_TARGET, TELEMETRY_SCENARIOS, Scenario
 
 OURS = "warmroute"
 PEER = "sglang-router"
@@ -17,6 +17,8 @@ MIXED = "warmroute-mixed"
 """Ours in front of mixed workers, beside the same with pairs."""
 VLLM = "warmroute-vllm"
 """Ours in front of pairs that get a request in turn."""
+WATCHED = "telemetry on"
+UNWATCHED = "telemetry off"
 
 
 @dataclass
@@ -64,16 +66,20 @@ def verdicts(results: Results) -> list[Verdict]:
         lines.append(_compare(results, scenario, PEER, scenario.target))
         if scenario.pairs and not scenario.stream:
             lines.append(_compare(results, scenario, MIXED, PAIR_TARGET))
-    return lines
+    return lines + [
+        _compare(results, scenario, UNWATCHED, scenario.target, WATCHED)
+        for scenario in TELEMETRY_SCENARIOS
+        if scenario.name in results.rows
+    ]
 
 
-def _compare(results: Results, scenario: Scenario, against: str, target: float) -> Verdict:
+def _compare(results: Results, scenario: Scenario, against: str, target: float, who: str = OURS) -> Verdict:
     rows = results.rows[scenario.name]
     runs = {name: costs(results, scenario, name) for name, row in rows.items() if row.valid and name != DIRECT}
     ratio = None
-    if OURS in runs and against in runs:
+    if who in runs and against in runs:
         # Neighbours in time share the machine's mood, so the ratios are taken pair by pair.
-        ratio = statistics.median(ours / other for ours, other in zip(runs[OURS], runs[against], strict=True))
+        ratio = statistics.median(ours / other for ours, other in zip(runs[who], runs[against], strict=True))
     medians = {name: statistics.median(values) for name, values in runs.items()}
     return Verdict(scenario.name, "chunk" if scenario.stream else "request", medians, against, ratio, target)
 

@@ -38,13 +38,24 @@ class Router:
     """Called with the router's port and the number of workers: does it use all of them?"""
     pairs: str | None = None
     """The make of the prefill and decode engines that it is for; None for mixed workers."""
+    is_looked_at: bool = False
+    """Whether somebody has its live page open all the time."""
 
 
-def warmroute(name: str = "warmroute", pairs: str | None = None, policy: str = "cache_aware") -> Router:
-    """The router of this repository, from the running interpreter's environment; with `pairs`, in front of such."""
+def warmroute(
+    name: str = "warmroute",
+    pairs: str | None = None,
+    policy: str = "cache_aware",
+    more: Sequence[str] = (),
+    *,
+    is_looked_at: bool = False,
+) -> Router:
+    """The router of this repository, from the running interpreter's environment, with `more` options; with `pairs`, in
+    front of such.
+    """
 
     def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", policy, "--log-level", "warning"]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", policy, "--log-level", "warning", *more]
         urls = [f"http://127.0.0.1:{worker}" for worker in workers]
         if pairs is None:
             flags = [flag for url in urls for flag in ("--worker", url)]
@@ -60,7 +71,17 @@ def warmroute(name: str = "warmroute", pairs: str | None = None, policy: str = "
         return [sys.executable, "-m", "warmroute", "serve", *options, *flags]
 
     version = importlib.metadata.version("warmroute")
-    return Router(name, version, command, _counts(rb'"state":\s*"healthy"'), pairs)
+    return Router(name, version, command, _counts(rb'"state":\s*"healthy"'), pairs, is_looked_at)
+
+
+def watched(name: str, collector: str) -> Router:
+    """The same with all that tells of requests, but for the access log and explanations; traces go to `collector`."""
+    return warmroute(name, more=("--fastdeploy-metrics", "--otlp-endpoint", collector), is_looked_at=True)
+
+
+def unwatched(name: str) -> Router:
+    """The same with nothing that tells of requests."""
+    return warmroute(name, more=("--no-request-metrics",))
 
 
 def sglang(pairs: str | None = None, options: Sequence[str] = ()) -> Router:

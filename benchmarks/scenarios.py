@@ -52,6 +52,12 @@ PAIR_STREAM = Scenario("PD stream", KIB, 64, 0.8, stream=True, pairs=True, plain
 PAIR_TARGET = 2.2
 """The most that a request to a pair may cost as a multiple of one to a mixed worker."""
 
+TELEMETRY_SCENARIOS = (
+    Scenario("telemetry, 1 KB", KIB, 32, 1.08),
+    Scenario("telemetry, 16 KB", 16 * KIB, 32, 1.08),
+)
+"""Ours with all that tells of requests against ours without."""
+
 MIXED_SCENARIOS = (*REQUESTS, STREAM)
 PAIR_SCENARIOS = (*PAIR_REQUESTS, PAIR_STREAM)
 

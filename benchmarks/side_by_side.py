@@ -25,9 +25,10 @@ from rich.console import Console
 
 from benchmarks import routers as known
 from benchmarks.measure import Row, Target, measure, measure_memory, mock_workers, running
-from benchmarks.processes import Cores
+from benchmarks.onlookers import live_page
+from benchmarks.processes import Child, Cores
 from benchmarks.report import as_json, tables
-from benchmarks.results import DIRECT, MIXED, OURS, PEER, VLLM, Results
+from benchmarks.results import DIRECT, MIXED, OURS, PEER, UNWATCHED, VLLM, WATCHED, Results
 from benchmarks.routers import Router
 from benchmarks.scenarios import (
     CACHE_TOKENS,
@@ -35,6 +36,7 @@ from benchmarks.scenarios import (
     MIXED_SCENARIOS,
     PAIR_REQUESTS,
     PAIR_STREAM,
+    TELEMETRY_SCENARIOS,
     Scenario,
 )
 
@@ -76,6 +78,8 @@ class Bench:
             await self._compare(scenario, self._routers, self._settings.rounds, direct=DIRECT in self._names)
         if pairs := _for_pairs(self._names):
             await self._compare_pairs(pairs)
+        if OURS in self._names:
+            await self._compare_telemetry()
         print("memory ...", file=sys.stderr)
         for router in self._routers:
             with mock_workers(self._cores, MEMORY_CACHE_TOKENS) as (_, ports), self._start(router, ports) as target:
@@ -87,6 +91,14 @@ class Bench:
             await self._compare(scenario, routers, rounds)
         await self._compare(PAIR_STREAM, [router for router in routers if router.name in (OURS, PEER)], rounds)
 
+    async def _compare_telemetry(self) -> None:
+        collector = [sys.executable, "-m", "benchmarks.onlookers"]
+        with Child(collector, self._cores.mocks) as child:
+            watched = known.watched(WATCHED, f"http://127.0.0.1:{int(child.read_line())}")
+            for scenario in TELEMETRY_SCENARIOS:
+                # The difference is small: twice the rounds, and both ways round as often.
+                await self._compare(scenario, [watched, known.unwatched(UNWATCHED)], 2 * self._settings.rounds)
+
     async def _compare(
         self, scenario: Scenario, routers: Sequence[Router], rounds: int, *, direct: bool = False
     ) -> None:
@@ -94,10 +106,13 @@ class Bench:
         print(f"{scenario.name} ...", file=sys.stderr)
         prompts = scenario.prompts()
         settings = self._settings
-        with contextlib.ExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
             makes = dict.fromkeys(router.pairs for router in routers) or {None: None}
             workers = {make: stack.enter_context(mock_workers(self._cores, CACHE_TOKENS, make)) for make in makes}
             targets = [stack.enter_context(self._start(router, workers[router.pairs][1])) for router in routers]
+            for router, target in zip(routers, targets, strict=True):
+                if router.is_looked_at:
+                    await stack.enter_async_context(live_page(target.port))
             for target in targets:
                 await measure(target, scenario, prompts, settings.warm_up_seconds, Row())
             for number in range(rounds):

@@ -23,11 +23,15 @@ class Collector:
     def __init__(self):
         self.spans = []
         self.services = set()
+        self.resource = {}
+        self.headers = {}
 
     async def take(self, request: web.Request) -> web.Response:
         assert request.content_type == "application/x-protobuf"
+        self.headers = request.headers
         export = ExportTraceServiceRequest.FromString(await request.read())
         for of_resource in export.resource_spans:
+            self.resource = {a.key: a.value.string_value for a in of_resource.resource.attributes}
             self.services |= {a.value.string_value for a in of_resource.resource.attributes if a.key == "service.name"}
             self.spans += [span for scope in of_resource.scope_spans for span in scope.spans]
         return web.Response(content_type="application/x-protobuf")
@@ -137,3 +141,24 @@ async def test_explaining_and_tracing_go_together(lone_worker):
             answer = await ask(router.port, post())
     assert b'"choices_made":1' in answer.value(b"x-warmroute-decision")
     assert len(taken.named("attempt")) == 1
+
+
+async def test_a_collector_may_want_a_key_and_the_service_may_have_more_to_tell(lone_worker, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc, x-tenant=t")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=canary,service.name=front")
+    lone_worker.script = answering(response(b"{}"))
+    async with collector() as (taken, endpoint):
+        async with running(traced(endpoint, lone_worker)) as router:
+            await ask(router.port, post())
+    assert (taken.headers["authorization"], taken.headers["x-tenant"]) == ("Bearer abc", "t")
+    assert taken.resource["deployment.environment.name"] == "canary"
+    assert taken.resource["service.name"] == "front"
+
+
+async def test_that_the_collector_is_away_is_told_once(lone_worker, unused_tcp_port, caplog):
+    lone_worker.script = answering(response(b"{}"))
+    with caplog.at_level("WARNING", "warmroute.telemetry.otlp"):
+        async with running(traced(f"http://127.0.0.1:{unused_tcp_port}", lone_worker)) as router:
+            await ask(router.port, post())
+    (record,) = [record for record in caplog.records if record.name == "warmroute.telemetry.otlp"]
+    assert "does not take them" in record.getMessage()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from benchmarks.answers import CHUNKS
 from benchmarks.report import as_json, tables
-from benchmarks.results import MIXED, OURS, PEER, VLLM, Results, verdicts
-from benchmarks.scenarios import PAIR_REQUESTS, PAIR_STREAM, REQUESTS, STREAM
+from benchmarks.results import MIXED, OURS, PEER, UNWATCHED, VLLM, WATCHED, Results, verdicts
+from benchmarks.scenarios import PAIR_REQUESTS, PAIR_STREAM, REQUESTS, STREAM, TELEMETRY_SCENARIOS
 from rich.console import Console
 
 BASE = REQUESTS[0]
@@ -88,3 +88,14 @@ def test_tables_show_pairs_with_both_ratios():
     assert ["0.40" in line and "0.60" in line for line in lines] == [True, False]
     assert "2.00" in lines[1]
     assert "2.20" in lines[1]
+
+
+def test_telemetry_is_compared_with_none_in_a_table_of_its_own():
+    results = results_with([50], [100])
+    for name, value in ((WATCHED, 105.0), (UNWATCHED, 100.0)):
+        row = results.row(TELEMETRY_SCENARIOS[0], name)
+        row.cpu_us, row.requests, row.requests_per_second, row.busy = [value], 10, [1.0], [1.0]
+    line = verdicts(results)[-1]
+    assert (line.against, line.ratio, line.target, line.met) == (UNWATCHED, pytest.approx(1.05), 1.08, True)
+    titles = [str(table.title) for table in tables(results)]
+    assert titles[1] == "What telemetry costs"

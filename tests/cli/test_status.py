@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
+import trustme
 from tests.support.router import config, free_port, router_over, running
 from tests.support.scripted_worker import ScriptedWorker
 
@@ -79,6 +81,25 @@ async def test_a_router_with_admin_keys_wants_one(capsys: Captured, monkeypatch)
         url = f"http://127.0.0.1:{router.port}"
         assert await status(url) == 2
         assert "answers 401: GET /admin/state needs an admin key" in capsys.readouterr().err
+        assert await status(url, "--admin-key", "wrong") == 2
+        assert "needs an admin key, and the key that came is none; send one as" in capsys.readouterr().err
         assert await status(url, "--admin-key", "secret") == 1
         monkeypatch.setenv("WARMROUTE_ADMIN_KEY", "secret,other")
         assert await status(url) == 1
+
+
+async def test_a_certificate_that_is_not_trusted_is_not_a_router_that_is_away(capsys: Captured, tmp_path: Path):
+    authority = trustme.CA()
+    made = authority.issue_cert("127.0.0.1")
+    cert, key, ca = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem"))
+    made.private_key_pem.write_to_path(key)
+    made.cert_chain_pems[0].write_to_path(cert)
+    authority.cert_pem.write_to_path(ca)
+    async with router_over(security={"tls_cert": str(cert), "tls_key": str(key)}) as router:
+        url = f"https://127.0.0.1:{router.port}"
+        assert await status(url) == 2
+        err = capsys.readouterr().err
+        assert "is not trusted" in err
+        assert "--ca FILE" in err
+        assert "no router answers" not in err
+        assert await status(url, "--ca", str(ca)) == 1

@@ -93,7 +93,12 @@ def test_a_bare_number_belongs_to_the_url_before_it_in_every_source(tmp_path: Pa
     [
         ("server: {prot: 1}", "router.yaml:1: unknown key server.prot (nearest known: server.port)"),
         ("server:\n  policy: random", "router.yaml:2: unknown key server.policy (nearest known: scheduler.policy)"),
-        ("schedular: {policy: random}", "router.yaml:1: unknown key schedular (nearest known: scheduler)"),
+        ("schedular: {policy: random}", "router.yaml:1: unknown section schedular (nearest known: scheduler)"),
+        (
+            "metrics: {port: 9}",
+            "router.yaml:1: unknown section metrics "
+            "(known: server, topology, log, manager, scheduler, security, telemetry)",
+        ),
         ("port: 8080", "router.yaml:1: unknown key port (nearest known: server.port)"),
         (
             "log: {level: loud}",

@@ -82,7 +82,7 @@ async def test_the_history_is_what_was_sampled(control):
     assert (await control.get("/admin/history")).body == {"interval_seconds": 5.0, "samples": []}
     for now in (1.0, 6.0):
         control.parts.history.take(now, 1000 + now)
-        control.parts.metrics.request_done("p", "mixed", "w", 200)
+        control.parts.metrics.answered += 1
     history = RouterHistory.model_validate((await control.get("/admin/history")).body)
     assert [(sample.time, sample.requests_per_second) for sample in history.samples] == [(1006.0, 0.2)]
 
@@ -135,3 +135,10 @@ async def test_a_bad_parameter_is_named(control, limit):
     assert answer.status == 400
     assert answer.body["error"]["code"] == "invalid_parameter"
     assert answer.body["error"]["message"].startswith("limit: ")
+
+
+async def test_workers_are_in_the_order_in_which_people_count(control):
+    for port in (40001, 9, 8101):
+        assert (await control.post("/workers", {"url": f"http://127.0.0.1:{port}"})).status == 200
+    state = RouterState.model_validate((await control.get("/admin/state")).body)
+    assert [worker.id for worker in state.workers] == ["127.0.0.1:9", "127.0.0.1:8101", "127.0.0.1:40001"]

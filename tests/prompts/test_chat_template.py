@@ -42,6 +42,16 @@ def test_what_templates_expect_to_find(source: str, text: str):
     assert ChatTemplate(source, {"bos_token": "<s>"}).render(chat) == text
 
 
+def test_fields_hide_no_methods_and_open_no_doors():
+    """As in Jinja: a field is what is no attribute of a dict, and what is not there is undefined."""
+    message = {"role": "user", "content": "x", "items": "mine", "__class__": "mine", "pop": "mine"}
+    source = "{% for m in messages %}{{ m.items() | length }} {{ m.content }} {{ m.name is defined }}{% endfor %}"
+    assert ChatTemplate(source).render(Chat([message])) == "5 x False"
+    for refused in ("{{ messages[0].__class__.mro() }}", "{{ messages[0].pop('role') }}"):
+        with pytest.raises(TokenizerError, match="chat template failed"):
+            ChatTemplate(refused).render(Chat([message]))
+
+
 @pytest.mark.parametrize(
     "source",
     [

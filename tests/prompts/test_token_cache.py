@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +115,17 @@ def test_what_stands_before_every_text_is_counted():
     for text in turns(3):
         blocks = tokens_of(cache, encoder, text, prefix)
         assert blocks.packed == pack_token_ids([7, 8, *encoder.ids(text)])
+
+
+@pytest.mark.parametrize("rest", ["", "a", "aaaa<s>", "<s", "<end>", "<s>more", "\n", "\nmore"])
+def test_a_text_that_parts_from_a_known_one_where_that_was_cut(rest: str):
+    """The known one was cut before its special token, behind 4,100 signs in runs of three. With more signs there the
+    last run is another.
+    """
+    cache, encoder = make()
+    tokens_of(cache, encoder, "a" * 4100 + "<s>" + "b" * 100)
+    text = "a" * 4100 + rest
+    assert tokens_of(cache, encoder, text).packed == pack_token_ids(encoder.ids(text))
 
 
 def test_it_is_bounded():

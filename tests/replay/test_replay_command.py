@@ -114,7 +114,8 @@ def test_what_cannot_be_used_is_one_line(mooncake: Path, flags: list[str], expec
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "the first line is no JSON object"),
+        ("no JSON", "the first line is no JSON object"),
+        ("", "the file is empty"),
         ("{}", "no known form of trace: the first line has neither"),
         ('{"timestamp": 1, "hash_ids": [1]}', ":1: Object missing required field `input_length`"),
         ('{"timestamp": 1, "input_length": 9, "output_length": 1, "hash_ids": [1, 2]}', ":1: 2 hash_ids do not make 9"),

@@ -163,3 +163,11 @@ def test_an_access_log_with_fixed_blocks(tmp_path: Path) -> None:
 def test_an_access_log_without_prefixes_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="--access-log-prefixes"):
         read_trace(write(tmp_path / "t", line(prefix=None)))
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path, data) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match=r"empty\.jsonl: the file is empty"):
+        read_trace(path)

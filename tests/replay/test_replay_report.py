@@ -5,10 +5,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
 from warmroute.replay.report.page import page
 from warmroute.replay.report.series import first_token_distribution, hit_share, over_rate, waiting_tokens
 from warmroute.replay.report.svg import Axis, line_plot
+from warmroute.replay.report.table import COLUMNS, print_results
 from warmroute.replay.request import Served
 from warmroute.replay.result import Result
 
@@ -82,3 +84,15 @@ def test_any_points_can_be_plotted(points: list[tuple[float, float]], logarithmi
     svg = line_plot("t", {"line": points}, Axis("x", logarithmic), Axis("y", logarithmic))
     coordinates = svg.split('points="')[1].split('"')[0].replace(",", " ").split()
     assert all(0 <= float(number) <= 560 for number in coordinates)
+
+
+@pytest.mark.parametrize(("width", "parts"), [(80, 3), (132, 1)])
+def test_a_table_that_is_too_wide_comes_in_parts_and_nothing_is_cut(width: int, parts: int) -> None:
+    console = Console(width=width)
+    with console.capture() as shown:
+        print_results(console, [result("remote_cache_aware"), result("cache_aware")])
+    text = shown.get()
+    assert "…" not in text
+    assert all(heading in text for heading, _ in COLUMNS)
+    assert text.count("remote_cache_aware") == parts
+    assert text.count("2 mixed engines") == 1

@@ -129,3 +129,21 @@ def test_a_worker_that_came_after_the_readings_is_counted_from_its_beginning():
     rig.take()
     rig.serve(newcomer, tokens=10, matched=10)
     assert rig.history.recent(newcomer, rig.now).hit_share == 1.0
+
+
+def test_the_latest_is_up_to_this_moment():
+    worker = make_worker("w")
+    rig = Rig(worker)
+    assert rig.history.latest(rig.now, 0.0) is None
+    rig.take()
+    rig.serve(worker)
+    at = rig.now - INTERVAL_SECONDS + 1
+    latest = rig.history.latest(at, 7.0)
+    assert latest is not None
+    assert (latest.time, latest.requests_per_second) == (7.0, 1.0)
+    rig.take()
+    rig.serve(worker)
+    # From the last but one reading on: a rate over one second would jump.
+    latest = rig.history.latest(rig.now, 8.0)
+    assert latest is not None
+    assert latest.requests_per_second == 2 / (2 * INTERVAL_SECONDS)

@@ -79,10 +79,17 @@ class AdminClient:
             connection.request(method, where.path + path, headers=self._headers)
             response = connection.getresponse()
             body = response.read()
+        except ssl.SSLCertVerificationError as error:
+            raise RouterError(
+                f"the certificate of {self.url} is not trusted ({error.verify_message}); "
+                f"name the certificates to trust with --ca FILE"
+            ) from error
         except (OSError, HTTPException) as error:
             raise RouterError(f"no router answers at {self.url}: {error or type(error).__name__}") from error
         finally:
             connection.close()
+        if response.status == 401:
+            raise RouterError(f"{self.url}{path} answers 401: {_reason(body)}; --admin-key or {KEY_VARIABLE} names it")
         if response.status != 200:
             raise RouterError(f"{self.url}{path} answers {response.status}: {_reason(body)}")
         return body

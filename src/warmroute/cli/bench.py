@@ -12,6 +12,7 @@ import asyncio
 import json
 import random
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from warmroute.cli.signals import EXIT_CODES, until_signal
 from warmroute.cli.values import output_file, positive, positive_int
-from warmroute.simulation.load.client import LoadClient
+from warmroute.simulation.load.client import REFUSALS, LoadClient
 from warmroute.simulation.load.progress import LoadProgress
 from warmroute.simulation.load.readers import read_sessions
 from warmroute.simulation.load.records import Summary
@@ -102,4 +103,8 @@ async def _play(args: argparse.Namespace, sessions: Sequence[Session]) -> tuple[
                 stopped_by = await until_signal(load.open_loop(args.rate, random.Random(args.seed)))
             else:
                 stopped_by = await until_signal(load.closed_loop(args.concurrency))
-        return load.summary(), stopped_by
+        summary = load.summary()
+        for status in REFUSALS:
+            if f"HTTP {status}" in summary.errors:
+                print(f"warmroute bench: {client.refused(status)}", file=sys.stderr)
+        return summary, stopped_by

@@ -113,11 +113,10 @@ def key_limits(config: Config, settings: Mapping[str, Setting]) -> list[str]:
 
 def tracing(config: Config, settings: Mapping[str, Setting]) -> list[str]:
     """What keeps traces from being sent."""
-    needed = ("opentelemetry.sdk", "opentelemetry.exporter.otlp")
-    if not config.telemetry.otlp_endpoint or all(map(_is_there, needed)):
+    if not config.telemetry.otlp_endpoint or _is_there("opentelemetry.proto"):
         return []
     label = settings["telemetry.otlp-endpoint"].label
-    return [f"{label} needs the OpenTelemetry SDK: pip install 'warmroute[otel]'"]
+    return [f"{label} needs OpenTelemetry's messages: pip install 'warmroute[otel]'"]
 
 
 def _is_there(module: str) -> bool:

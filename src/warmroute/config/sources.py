@@ -65,7 +65,7 @@ def from_file(path: str, options: Sequence[Option]) -> Findings:
     for entry in _unique(path, "", root.entries(), found):
         section = kebab(entry.key)
         if section not in names:
-            found.problems.append(_unknown(f"{path}:{entry.line}: unknown key", entry.key, names | table.keys()))
+            found.problems.append(_unknown_section(f"{path}:{entry.line}", entry, names, table))
         elif entry.value.is_mapping:
             _read_section(path, section, entry, table, found)
         elif not _is_empty(entry.value.value()):
@@ -145,6 +145,14 @@ def _unique(path: str, prefix: str, entries: Iterable[Entry], found: Findings) -
             continue
         seen[key] = entry.line
         yield entry
+
+
+def _unknown_section(origin: str, entry: Entry, names: Iterable[str], table: Mapping[str, Option]) -> str:
+    """A key at the top that is none: the name of a section was mistyped, or an option stands outside of its section."""
+    if entry.value.is_mapping:
+        known = ", ".join(dict.fromkeys(option.section for option in table.values()))
+        return f"{origin}: unknown section {entry.key}{hint(kebab(entry.key), names) or f' (known: {known})'}"
+    return _unknown(f"{origin}: unknown key", entry.key, {*names, *table})
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -44,14 +44,14 @@ class AccessRules:
         """Status and reason if the request is not let in."""
         if method in _READING:
             if path.startswith("/admin/") and self._admin_keys and not self._is_admin(key):
-                return 401, _wants_admin(method, path)
+                return 401, _wants_admin(method, path, key)
             return self._models(key) if path == "/v1/models" and self._api_keys else None
         if self._is_admin(key):
             return None
         if path == "/register" and method == "POST":
             return self._registration(peer)
         if self._admin_keys:
-            return 401, _wants_admin(method, path)
+            return 401, _wants_admin(method, path, key)
         if peer not in self._here:
             return 403, (
                 f"{method} {path} from {peer or 'an unknown address'}: without admin keys only this host "
@@ -92,8 +92,9 @@ class AccessRules:
         return is_address and origin in (f"http://{host}", f"https://{host}")
 
 
-def _wants_admin(method: str, path: str) -> str:
-    return f"{method} {path} needs an admin key; send it as {_HOW}"
+def _wants_admin(method: str, path: str, key: bytes) -> str:
+    needs = f"{method} {path} needs an admin key"
+    return f"{needs}, and the key that came is none; send one as {_HOW}" if key else f"{needs}; send it as {_HOW}"
 
 
 class AccessGuard:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from warmroute.control.admin_models import (
     HistorySample,
@@ -47,7 +49,7 @@ class Snapshots:
         """The router at this moment."""
         now = self._clock()
         fleet = self._parts.fleet
-        members = sorted(fleet.members, key=lambda member: (ROLES.index(member.role), member.id))
+        members = sorted(fleet.members, key=lambda member: (ROLES.index(member.role), _as_counted(member.id)))
         return RouterState(
             version=self._parts.version,
             time=self._wall_clock(),
@@ -55,7 +57,7 @@ class Snapshots:
             mode="splitwise" if self._is_splitwise else "mixed",
             policies=self._policies,
             can_serve=fleet.can_serve() and not self._parts.is_draining(),
-            totals=self._totals(members),
+            totals=self._totals(members, now),
             workers=[self._worker(member, now) for member in members],
             flows=self._flows_at(now),
         )
@@ -70,9 +72,9 @@ class Snapshots:
         samples = self._parts.history.samples
         return HistorySample(**samples[-1]._asdict()) if samples else None
 
-    def _totals(self, members: list[Member]) -> Totals:
-        samples = self._parts.history.samples
-        last = samples[-1] if samples else Sample(0.0, 0.0, 0.0, None, None, None, 0)
+    def _totals(self, members: list[Member], now: float) -> Totals:
+        # Not the newest sample, which may be seconds older than what is told of each worker.
+        last = self._parts.history.latest(now, self._wall_clock()) or Sample(0.0, 0.0, 0.0, None, None, None, 0)
         # With pairs, a request runs on two workers: it is counted where its answer comes from.
         answering = [member for member in members if member.role != "prefill"]
         return Totals(
@@ -122,3 +124,9 @@ class Snapshots:
                 for group in group_prefixes(self._parts.scheduler.index.recent_uses())
             ]
         return self._flows
+
+
+@lru_cache(maxsize=4096)
+def _as_counted(name: str) -> tuple[tuple[str, int], ...]:
+    """What sorts names as people do: port 8101 before port 40001."""
+    return tuple((text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name))

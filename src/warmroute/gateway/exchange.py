@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from time import perf_counter
-from typing import Protocol
 
-from warmroute.engines.dialect import MAX_HELD_BYTES, Request
+from warmroute.engines.dialect import MAX_HELD_BYTES
 from warmroute.gateway.chunked import ChunkPipe
+from warmroute.gateway.client_request import ClientRequest
 from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import (
     Answer,
@@ -24,20 +24,17 @@ from warmroute.gateway.errors import (
     answer_to,
 )
 from warmroute.gateway.explaining import decision_line
-from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
+from warmroute.gateway.headers import Framing, ResponseHead, status_line
 from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
 from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
-from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
-from warmroute.prompts.body import Kind
-from warmroute.prompts.fields import HandoverFields
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
-from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_trace import RequestTrace
 
-_NO_REQUEST = Request(b"", "other", False, "")
+# An attribute of an Enum costs a call.
+_LENGTH, _NONE, _CHUNKED = Framing.LENGTH, Framing.NONE, Framing.CHUNKED
 
 ANSWER_TAIL_BYTES = 4096
 """How much of the end of an answer may be looked at. Usage is the last thing in it, but for `[DONE]`."""
@@ -46,32 +43,10 @@ CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
 
 
-class ClientConnection(Protocol):
-    """What an exchange needs of the connection that its client came on."""
+class Exchange(ClientRequest):
+    """A request of a client and the state of its answer."""
 
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-    write_paused: bool
-    """Whether the client reads more slowly than we write."""
-
-    def reset(self) -> None:
-        """End the connection with a TCP reset."""
-
-    def exchange_done(self, exchange: Exchange) -> None:
-        """The exchange is over; the next one may be answered, or the connection closed."""
-
-
-class Exchange:
-    """A request, read as far as it has come, and the state of its answer."""
-
-    # How every exchange begins. As defaults of the class they cost nothing until they change.
-    body = b""
-    """The request body, once it is complete."""
-    fields: HandoverFields | None = None
-    """What the body says, until whoever hands it over takes that."""
-    body_size = 0
-    body_complete = False
-    complete_at = 0.0
+    # How every answer begins. As defaults of the class they cost nothing until they change.
     sent_at = 0.0
     """When the request was handed to the worker last tried, by `perf_counter`."""
     first_byte_at = 0.0
@@ -86,12 +61,9 @@ class Exchange:
     trace: RequestTrace | None = None
     may_not_know = False
     """Whether somebody wants to, and has not shown the key for it."""
-    refusal: GatewayError | None = None
     lease: Lease | PairLease | None = None
     task: Driver | None = None
     client_gone = False
-    key_holder = -1
-    """Whose key it counts for, where keys have limits."""
     started = False
     status = 0
     held: HeldAnswer | None = None
@@ -102,8 +74,6 @@ class Exchange:
     """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
-    request: Request
-    """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
     _connection: UpstreamConnection | None = None
     _failure: UpstreamError | None = None
@@ -118,58 +88,7 @@ class Exchange:
     _earlier = b""
     _tail = b""
 
-    def __init__(
-        self,
-        client: ClientConnection,
-        head: RequestHead,
-        metrics: Metrics,
-        request_id: bytes,
-        kind: Kind = "other",
-        target: bytes = b"",
-        *,
-        keep_alive: bool = False,
-        http_1_0: bool = False,
-        extra_headers: bytes = b"",
-    ) -> None:
-        self.client = client
-        self.head = head
-        self.request_id = request_id
-        self.kind = kind
-        self.target = target
-        self.keep_alive = keep_alive
-        self.http_1_0 = http_1_0
-        self.body_pieces: list[bytes | bytearray] = []
-        self._extra_headers = extra_headers
-        self._metrics = metrics
-        self._loop = client.loop
-        self.request = _NO_REQUEST
-
-    def fold_body(self) -> None:
-        """Make one piece of what has come: each of many small ones takes many times its size."""
-        first, *others = self.body_pieces
-        folded = first if isinstance(first, bytearray) else bytearray(first)
-        folded += b"".join(others)
-        self.body_pieces = [folded]
-
-    def complete_body(self) -> None:
-        """The last piece has come."""
-        pieces = self.body_pieces
-        first = pieces[0] if pieces else b""
-        self.body = first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
-        pieces.clear()
-        self.body_complete = True
-
     # The request goes upstream, the response comes back.
-
-    def head_for(self, address: Address, body_size: int) -> bytes:
-        """The head of the request for a worker, with a body of that many bytes."""
-        return b"POST %b HTTP/1.1\r\n%b%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
-            self.target,
-            address.lines,
-            self.head.forwarded,
-            body_size,
-            self.request_id,
-        )
 
     async def forward(self, connection: UpstreamConnection, head: bytes, router_lines: bytes) -> None:
         """Send the request on `connection` and pass the response to the client until it is complete.
@@ -243,14 +162,15 @@ class Exchange:
         """Pass on what one read from the worker brought. The head waits for the first byte of the body."""
         if complete:
             self._connection = None
-        if self.pipe is not None:
-            self._catch_up(self.pipe)
-        out = b""
-        if not self.started:
+        if self.started:
+            if self.pipe is not None:
+                self._catch_up(self.pipe)
+            out = b""
+        else:
             if head is None:
                 head = self._head
-            if head is None:
-                return
+                if head is None:
+                    return
             if head.status in REPLACED_STATUSES and not self._takes_all:
                 self._hold(head, body, complete)
                 return
@@ -258,7 +178,7 @@ class Exchange:
                 self._head = head
                 return
             out = self._begin(head)
-            if body:
+            if body and head.status < 400:
                 self._first_body_byte()
         if body:
             self.pieces += 1
@@ -330,46 +250,50 @@ class Exchange:
             self.task.resume()
 
     def _first_body_byte(self) -> None:
-        if self.status < 400 and self.lease is not None:
-            self.lease.first_token()
-            self.first_byte_at = now = self._loop.time()
+        """The first byte of a good answer has come."""
+        lease = self.lease
+        if lease is not None:
+            lease.first_token()
+            self.first_byte_at = now = self.client.loop.time()
             seconds = now - self.complete_at
             if self._metrics.records:
                 self._metrics.ttft.observe(seconds)
-            tally = self.lease.worker.tally
+            tally = lease.worker.tally
             tally.first_tokens += 1
             tally.ttft_seconds += seconds
 
     def _begin(self, head: ResponseHead) -> bytes:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
         self.started = True
-        self._drop_request()
         self.status = head.status
-        self._head = None
+        self.drop()
+        if self._head is not None:
+            self._head = None
         if head.event_stream:
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
-        if self.lease is not None and self._metrics.records:
-            self._metrics.prompt_seen(self.lease.prompt.tokens, self.lease.matched_tokens)
-        framing = b""
-        if head.framing is not Framing.LENGTH and head.framing is not Framing.NONE:
+        lease = self.lease
+        if lease is not None and self._metrics.records:
+            self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
+        framing = head.framing
+        lines = self._router_lines
+        if framing is not _LENGTH and framing is not _NONE:
             if self.http_1_0:
                 self._until_close = True
                 self.keep_alive = False
             else:
                 self._chunked = True
-                if head.framing is Framing.CHUNKED:
+                if framing is _CHUNKED:
                     self.pipe = ChunkPipe(self.client.transport.write)
-                framing = b"transfer-encoding: chunked\r\n"
-        status = status_line(head.status, head.reason)
-        return b"".join((status, head.forwarded, framing, self._router_lines, self._own_lines()))
+                lines = b"transfer-encoding: chunked\r\n" + lines
+        return b"%b%b%b%b" % (status_line(head.status, head.reason), head.forwarded, lines, self._own_lines())
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
         if self.decision is not None or self.may_not_know:
-            self._extra_headers += decision_line(self.decision)
+            self.extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"%bx-request-id: %b\r\n%b\r\n" % (self._extra_headers, self.request_id, close)
+        return b"%bx-request-id: %b\r\n%b\r\n" % (self.extra_headers, self.request_id, close)
 
     # The client's side.
 
@@ -444,16 +368,10 @@ class Exchange:
         if self._finished:
             return
         self._finished = True
-        self._drop_request()
+        self.drop()
         self.lease = None
         self.client.exchange_done(self)
         self.task = None
-
-    def _drop_request(self) -> None:
-        """Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes."""
-        self.body_pieces.clear()
-        self.body = b""
-        self.request = _NO_REQUEST
 
     def _render(self, answer: Answer) -> bytes:
         lines = [

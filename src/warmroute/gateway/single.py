@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from warmroute.fleet.verdict import Verdict
@@ -32,17 +33,21 @@ from warmroute.scheduling.worker import Pool, Worker
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
 
+# An attribute of an Enum costs a call.
+_FAILED, _SERVED = Outcome.FAILED, Outcome.SERVED
+
 
 def serve_mixed(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
     """Let a mixed worker answer the exchange. To be awaited; a coroutine of its own would only be one more to pass."""
+    if gateway.strict_models:
+        return serve_from(partial(_checked_pool, prompt.model, gateway), exchange, prompt, gateway)
+    return serve_from(partial(gateway.fleet.pool, "mixed", prompt.model), exchange, prompt, gateway)
 
-    def pool() -> Pool:
-        workers = gateway.fleet.pool("mixed", prompt.model)
-        if gateway.strict_models:
-            check_model(prompt.model, workers, gateway)
-        return workers
 
-    return serve_from(pool, exchange, prompt, gateway)
+def _checked_pool(model: str | None, gateway: Gateway) -> Pool:
+    workers = gateway.fleet.pool("mixed", model)
+    check_model(model, workers, gateway)
+    return workers
 
 
 async def serve_from(
@@ -79,14 +84,14 @@ async def serve_from(
         if worker.suspect:
             gateway.fleet.attempt_started(worker, exchange.request_id)
         exchange.lease = lease
-        outcome = Outcome.FAILED
+        outcome = _FAILED
         failure: Failure | None
         try:
             await _attempt(exchange, worker, gateway)
             failure = exchange.held
             # An error of the worker is passed on, but its cache has learned nothing from it.
             if failure is None and exchange.status < 400:
-                outcome = Outcome.SERVED
+                outcome = _SERVED
                 learn_from_usage(exchange, lease, gateway)
         except UpstreamError as error:
             failure = error

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_DICT_ATTRIBUTES = frozenset(dir(dict))
 
 
 class ChatTemplate:
@@ -67,7 +68,15 @@ def _compile(source: str) -> Template:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError as error:
         raise TokenizerError("a chat template needs the extra: pip install 'warmroute[kv-events]'") from error
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+
+    class Environment(ImmutableSandboxedEnvironment):
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            # As Jinja does it, but without raising an AttributeError first for each field of each message.
+            if type(obj) is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
+                return obj[attribute]
+            return super().getattr(obj, attribute)
+
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = _strftime_now

@@ -104,9 +104,10 @@ class TokenCache:
 
         `ids` are those of the parts, `prefix` what stands before every text of this cache.
         """
-        known = b"" if work.known is None else work.known.packed[: work.tokens * TOKEN_BYTES]
         cuts, position, tokens = work.cuts, work.start, work.tokens
-        pieces = [known]
+        pieces: list[bytes | memoryview] = []
+        if work.known is not None:
+            pieces.append(memoryview(work.known.packed)[: tokens * TOKEN_BYTES])
         if prefix is not None and not tokens:
             pieces.append(prefix.tobytes())
             tokens = len(prefix)
@@ -122,16 +123,24 @@ class TokenCache:
         return blocks
 
     def _shared_cuts(self, text: str, entry: _Entry) -> int:
-        """How many of the entry's cuts lie in what both texts begin with."""
+        """How many of the entry's cuts lie in what both texts begin with, and are places to cut in both."""
         low, high = 0, len(entry.cuts)
-        probe = high  # most texts have grown at their end
+        if text.startswith(entry.text):  # most texts have grown at their end
+            return high
+        probe = high
         while low < high:
             if text.startswith(entry.text[: entry.cuts[probe - 1][0]]):
                 low = probe
             else:
                 high = probe - 1
             probe = (low + high + 1) // 2
-        return low
+        # What follows the last one may differ. What follows those before it is shared.
+        return low if not low or self._may_cut(text, entry.cuts[low - 1][0]) else low - 1
+
+    def _may_cut(self, text: str, place: int) -> bool:
+        if self._special is not None and self._special.match(text, place):
+            return True
+        return self._encoder.cuts_at_lines and _LINE_CUT.match(text, place - 1) is not None
 
     def _work(
         self,

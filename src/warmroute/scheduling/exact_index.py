@@ -21,6 +21,9 @@ BLOCK_BYTES = 256
 MISSES = 5
 """So many answers in a row must have had less cached than was announced before a worker's events are read anew."""
 
+_FIRST_STRIDE, _STRIDE = 16, 256
+"""So many blocks are looked up at once: few at first, as most prompts that nobody holds end there."""
+
 
 class Coverage(Enum):
     """How much of a worker's cache its events have told."""
@@ -136,19 +139,24 @@ class ExactIndex:
     def _walk(self, blocks: TokenBlocks, unit: int, lora: str, live: int) -> Iterator[tuple[int, int]]:
         owners_of = self._owners.get
         keys = blocks.keys(unit, lora)
-        limit = (blocks.tokens - 1) // unit
-        depth, last = 0, -1
-        for key in keys if len(keys) == limit else keys[:limit]:
-            owners = owners_of(key, 0)
-            if owners != last:  # a run of blocks mostly has the same owners
-                last = owners
-                if gone := live & ~owners:
-                    if depth:
-                        yield from _each(gone, depth * unit)
-                    live &= owners
-                    if not live:
-                        return
-            depth += 1
+        limit = min(len(keys), (blocks.tokens - 1) // unit)
+        depth, last, stride = 0, -1, _FIRST_STRIDE
+        while depth < limit:
+            run = list(map(owners_of, keys[depth : min(depth + stride, limit)]))
+            stride = _STRIDE
+            # A run of blocks mostly has the same owners, and comparing them takes no bytecode.
+            alike = run.count(run[0]) == len(run)
+            for found in run[:1] if alike else run:
+                owners = found or 0
+                if owners != last:
+                    last = owners
+                    if gone := live & ~owners:
+                        if depth:
+                            yield from _each(gone, depth * unit)
+                        live &= owners
+                        if not live:
+                            return
+                depth += len(run) if alike else 1
         if depth:
             yield from _each(live, depth * unit)
 

@@ -73,6 +73,7 @@ class History:
         self.samples: deque[Sample] = deque(maxlen=int(HISTORY_SECONDS / INTERVAL_SECONDS))
         """Oldest first."""
         self._before: tuple[float, _Totals] | None = None
+        self._earlier: tuple[float, _Totals] | None = None
         self._readings: deque[tuple[float, dict[Worker, _Given]]] = deque(maxlen=int(WINDOW_SECONDS / INTERVAL_SECONDS))
 
     def take(self, now: float, unix_time: float) -> None:
@@ -81,10 +82,16 @@ class History:
         workers = list(self._workers())
         if self._before is not None and now > self._before[0]:
             then, before = self._before
-            running = sum(worker.load.running_requests for worker in workers if worker.role != "prefill")
-            self.samples.append(_sample(unix_time, now - then, totals, before, running))
-        self._before = now, totals
+            self.samples.append(_sample(unix_time, now - then, totals, before, _running(workers)))
+        self._earlier, self._before = self._before, (now, totals)
         self._readings.append((now, {worker: _given(worker) for worker in workers}))
+
+    def latest(self, now: float, unix_time: float) -> Sample | None:
+        """What happened up to this moment, from the last but one reading on: the last five to ten seconds."""
+        then, before = self._earlier or self._before or (now, None)
+        if before is None or now <= then:
+            return None
+        return _sample(unix_time, now - then, _totals(self._metrics), before, _running(self._workers()))
 
     def recent(self, worker: Worker, now: float) -> Recent:
         """How a worker did from the oldest reading of the last while to this moment."""
@@ -108,6 +115,10 @@ async def keep_history(history: History) -> None:
         with guard:
             history.take(time.monotonic(), time.time())
         await asyncio.sleep(INTERVAL_SECONDS)
+
+
+def _running(workers: Iterable[Worker]) -> int:
+    return sum(worker.load.running_requests for worker in workers if worker.role != "prefill")
 
 
 def _given(worker: Worker) -> _Given:

@@ -95,7 +95,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_read = False
         self._head_bytes = 0
         self._interim = False
-        self._keep_alive = False
+        self._keep_alive = True
         self._until_close = False
         self._chunked = False
         self._between = False  # before, between or behind chunks, and not within a line
@@ -230,7 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._seen = FRESH
         head = self._head
         if self._complete:
-            self._chunked = False
+            self._parsed()
             self._end_exchange()
             sink.response_received(head, body, True)
             return
@@ -246,30 +246,34 @@ class UpstreamConnection(asyncio.Protocol):
         if self._fault:
             self._fail(BadResponse(f"invalid response: {self._fault}", self.worker_url, response_seen=True))
 
+    def _parsed(self) -> None:
+        """The parser has come to the end of a response."""
+        self._headers.clear()
+        self._reason = b""
+        self._head = None
+        self._head_read = self._complete = self._chunked = False
+        self._head_bytes = 0
+
     # What needs no parser.
 
     def _is_known(self, data: bytes, sink: Sink) -> bool:
         """Begin with a response whose head is known, if it is one."""
-        known = self._owner.known
+        owner = self._owner
+        known = owner.known
         if known is not None:
             start = known.head.body_start(data)
-            if start >= 0 and len(data) - start <= known.head.length:
-                self._begin_known(known, data[start:], sink)
+            if start >= 0 and (missing := start + known.head.length - len(data)) >= 0:
+                head, body = known.fields(), data[start:]
+                if missing:
+                    self._missing = missing
+                    self._seen = FRESH if body else SOME_BYTES
+                    sink.response_received(head, body, False)
+                else:
+                    self._end_exchange()
+                    sink.response_received(head, body, True)
                 return True
-        stream = self._owner.known_stream
+        stream = owner.known_stream
         return stream is not None and data.startswith(stream.head) and self._begin_stream(stream, data, sink)
-
-    def _begin_known(self, known: KnownResponse, body: bytes, sink: Sink) -> None:
-        """A response has come whose head needs no parser. `body` is its body, or what there is of it."""
-        head = known.fields()
-        self._keep_alive = self._head_read = True
-        self._missing = known.head.length - len(body)
-        if self._missing:
-            self._seen = FRESH if body else SOME_BYTES
-            sink.response_received(head, body, False)
-        else:
-            self._end_exchange()
-            sink.response_received(head, body, True)
 
     def _go_on_known(self, data: bytes, sink: Sink) -> None:
         self._seen = FRESH
@@ -289,7 +293,6 @@ class UpstreamConnection(asyncio.Protocol):
         chunks = whole_chunks(data[len(stream.head) :])
         if chunks is None:
             return False
-        self._keep_alive = self._head_read = True
         self._unparsed = stream.head
         if chunks[0] or chunks[1]:
             self._pass_chunks(stream.fields, *chunks, sink)
@@ -309,7 +312,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._pipe = None
         head, self._unparsed = self._unparsed, b""
         if head and self._parser is not None:
-            self._head_read = False
             self._parser.feed_data(head)
             self._head = None
         return False
@@ -336,14 +338,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._sink = self._pipe = None
         clean = self._keep_alive and not self._surplus and not self._fault
         # A response that came before the whole request was sent leaves the rest of the request in the way.
-        if clean and self._transport.get_write_buffer_size() == 0:
-            self._headers.clear()
-            self._reason = b""
-            self._head = None
-            self._head_read = self._complete = False
+        if clean and not self._transport.get_write_buffer_size():
             self._seen = WAITING
             self._since = 0.0
-            self._head_bytes = 0
             self._owner.connection_free(self)
         else:
             self._transport.abort()

@@ -13,25 +13,27 @@ class IdleConnections(Generic[C]):
     `timeout` in seconds, `limit` in connections; a timeout of 0 keeps none. Times are handed in and never run back.
     """
 
-    __slots__ = ("_entries", "_limit", "_timeout")
+    __slots__ = ("_entries", "_keeps", "_limit", "_timeout")
 
     def __init__(self, timeout: float, limit: int) -> None:
         self._entries: dict[C, float] = {}  # since when, oldest first
         self._timeout = timeout
         self._limit = limit
+        self._keeps = timeout > 0 and limit > 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, connection: C, now: float) -> C | None:
         """Keep `connection`. Returns the one to close instead: the oldest over the limit, or itself."""
-        if self._timeout <= 0 or self._limit <= 0:
+        if not self._keeps:
             return connection
-        self._entries[connection] = now
-        if len(self._entries) <= self._limit:
+        entries = self._entries
+        entries[connection] = now
+        if len(entries) <= self._limit:
             return None
-        oldest = next(iter(self._entries))
-        del self._entries[oldest]
+        oldest = next(iter(entries))
+        del entries[oldest]
         return oldest
 
     def take(self, now: float) -> C | None:

@@ -39,6 +39,8 @@ def _reader(path: Path, data: bytes) -> Reader:
     if data.lstrip()[:1] == b"[":
         return read_bodies
     line = next((line for line in data.splitlines() if line.strip()), b"")
+    if not line:
+        raise TraceError(f"{path}: the file is empty")
     try:
         keys = msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

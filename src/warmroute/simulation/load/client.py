@@ -15,6 +15,10 @@ WORKER_HEADERS = ("X-Router-Worker-URL", "X-Router-Prefill-URL")
 """Who served a request; of a pair the one that the prompt was sent to."""
 
 
+REFUSALS = (401, 403)
+"""Statuses that ask for a key, or for another one."""
+
+
 class EndpointError(ValueError):
     """The endpoint does not answer as an OpenAI endpoint does."""
 
@@ -48,12 +52,19 @@ class LoadClient:
         url = f"{self._base}/v1/models"
         try:
             async with self._http.get(url) as response:
+                if response.status in REFUSALS:
+                    raise EndpointError(f"{url}: {self.refused(response.status)}")
                 listing = msgspec.json.decode(await response.read())
                 return str(listing["data"][0]["id"])
         except (aiohttp.ClientError, TimeoutError) as error:
             raise EndpointError(f"{url}: {str(error) or type(error).__name__}") from None
         except (msgspec.DecodeError, LookupError, TypeError):
             raise EndpointError(f"{url}: no model is listed; name one with --model") from None
+
+    def refused(self, status: int) -> str:
+        """What to do about a status of REFUSALS."""
+        given = "does not take the key" if "Authorization" in self._headers else "wants a key"
+        return f"HTTP {status}: the endpoint {given}; give one with --api-key"
 
     async def send(self, body: dict[str, Any], *, keep_text: bool = False) -> Record:
         """Send a body to the path that its fields call for, and read the answer to its end. Failures are recorded."""
