@@ -39,7 +39,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy, policy_options
 from warmroute.scheduling.scheduler import Scheduler
 from warmroute.scheduling.worker import Role, Worker
-from warmroute.telemetry.access_log import AccessLog, LogFile
+from warmroute.telemetry.access_log import AccessLog, open_access_log
 from warmroute.telemetry.collector import Sources
 from warmroute.telemetry.decisions import DecisionLog
 from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
@@ -104,7 +104,9 @@ class Router:
         self._is_draining = False
         log = config.log
         self._access_log = (
-            AccessLog(LogFile(log.access_log), self.metrics, prefixes=log.access_log_prefixes, block_tokens=block)
+            AccessLog(
+                open_access_log(log.access_log), self.metrics, prefixes=log.access_log_prefixes, block_tokens=block
+            )
             if log.access_log
             else None
         )

@@ -143,9 +143,9 @@ async def test_a_disk_that_takes_nothing_loses_lines_and_no_requests(lone_worker
     lone_worker.script = answering(response(b"{}"))
     async with running(logged(lone_worker.url, path="/dev/full")) as router:
         assert (await ask(router.port, post())).status == 200
-        await eventually(lambda: router.metrics.access_lines_lost == 1, "the line is lost", 5)
+        await eventually(lambda: router.metrics.lost_access_lines() == 1, "the line is lost", 5)
         assert (await ask(router.port, post())).status == 200
-        await eventually(lambda: router.metrics.access_lines_lost == 2, "the line is lost", 5)
+        await eventually(lambda: router.metrics.lost_access_lines() == 2, "the line is lost", 5)
 
 
 async def test_a_file_that_cannot_be_opened_ends_the_start(lone_worker, tmp_path):

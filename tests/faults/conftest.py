@@ -19,14 +19,14 @@ class Stages:
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
-        self._stages: dict[tuple[str, bool], Stage] = {}
+        self._stages: dict[tuple[str, str, bool], Stage] = {}
 
-    async def of(self, mode: str, *, hasty: bool = False) -> Stage:
+    async def of(self, mode: str, dialect: str = "sglang", *, hasty: bool = False) -> Stage:
         """The stage for failing workers of a role."""
-        stage = self._stages.get((mode, hasty))
+        stage = self._stages.get((mode, dialect, hasty))
         if stage is None:
-            stage = await self._stack.enter_async_context(staged(mode, **(HASTY if hasty else {})))
-            self._stages[mode, hasty] = stage
+            stage = await self._stack.enter_async_context(staged(mode, dialect, **(HASTY if hasty else {})))
+            self._stages[mode, dialect, hasty] = stage
         await assert_nothing_held(stage.router)
         return stage
 

@@ -28,6 +28,8 @@ class Stage:
 
     def __init__(self, mode: str, router: Router, failing: Side, partner: Side | None) -> None:
         self.mode = mode
+        self.expected = ""
+        """What is to follow, in the words of the table."""
         self.router = router
         self.failing = failing
         self.partner = partner
@@ -45,6 +47,7 @@ class Stage:
         self.router.gateway.retry_budget = RetryBudget(0.2)
         self.connections.clear()
         self._prefilled.clear()
+        self.expected = ""
         self.before = self._counts()
         if self.mode == "prefill" and self.partner is not None:
             self.failing.forget(self._prefill)
@@ -56,18 +59,22 @@ class Stage:
         for worker in self.failing.workers:
             worker.on_connect = None
 
-    def fail(self, script: Script, times: int, *, serves: bool) -> None:
-        """The next requests to the failing side are for `script`; if it `serves`, decode may answer all the same."""
+    def expects(self, what: str) -> None:
+        """Say what is to follow; where a failing prefill worker serves, decode may answer all the same."""
+        self.expected = what
+        if what == "served":
+            self._prefilled.set()
+
+    def fail(self, script: Script, times: int) -> None:
+        """The next requests to the failing side are for `script`."""
 
         async def recorded(request: Request, connection: Connection) -> None:
             self.connections.append(connection)
             await script(request, connection)
 
         self.failing.first = [recorded] * times
-        if serves:
-            self._prefilled.set()
 
-    def fail_to_accept(self, on_connect: Any, times: int, *, serves: bool) -> None:
+    def fail_to_accept(self, on_connect: Any, times: int) -> None:
         """So many new connections to the failing side are for `on_connect`."""
         left = times
 
@@ -82,8 +89,6 @@ class Stage:
 
         for worker in self.failing.workers:
             worker.on_connect = recorded
-        if serves:
-            self._prefilled.set()
 
     def counted(self) -> dict[str, Counter[str]]:
         """What has been counted since the beginning, by family."""
@@ -132,8 +137,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(mode: str, breaker_failures: int = 0, **server: Any) -> AsyncIterator[Stage]:
-    """A router with two workers of each role. At the end every lease must be back, and no connection be left."""
+async def staged(mode: str, dialect: str = "sglang", breaker_failures: int = 0, **server: Any) -> AsyncIterator[Stage]:
+    """A router with two workers of each role; pairs are of that dialect, and never a decode worker alone.
+
+    At the end every lease must be back, and no connection be left.
+    """
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(ScriptedWorker()) for _ in range(2 if mode == "mixed" else 4)]
         first, second = workers[:2], workers[2:]
@@ -143,11 +151,11 @@ async def staged(mode: str, breaker_failures: int = 0, **server: Any) -> AsyncIt
         if mode == "mixed":
             settings = config(*urls, server=server, scheduler=policies, **manager)
         else:
-            policies = {"prefill_policy": "round_robin", "decode_policy": "round_robin"}
+            policies = {"prefill_policy": "round_robin", "decode_policy": "round_robin", "pd_decode_alone": "never"}
             settings = config(
                 server={"splitwise": True} | server,
                 scheduler=policies,
-                engine="sglang",
+                engine=dialect,
                 prefill=urls,
                 decode=pairs,
                 **manager,

@@ -50,6 +50,34 @@ class Play:
         assert await self.client.read_to_end() == b""
         assert self.stage.counted()["deadlines"]["client_read"] == 1
 
+    async def drips_its_head(self):
+        await self._drips(chat()[:45])
+
+    async def drips_its_body(self):
+        await self._drips(chat()[:-30])
+
+    async def _drips(self, begin: bytes):
+        await self.client.send(begin)
+
+        async def drip():
+            while True:
+                await asyncio.sleep(0.1)
+                await self.client.send(b"x")
+
+        dripping = asyncio.create_task(drip())
+        await self._is_refused()
+        dripping.cancel()
+        await asyncio.gather(dripping, return_exceptions=True)
+
+    async def waits_to_be_told_to_go_on(self):
+        self.stage.fail(answering(good(stream=False)), 1)
+        head, _, body = chat().partition(b"\r\n\r\n")
+        await self.client.send(head + b"\r\nExpect: 100-continue\r\n\r\n")
+        assert (await self.client.read_head()).status == 100
+        assert not self.stage.failing.seen
+        await self.client.send(body)
+        assert (await self.client.read_response()).body == JSON_BODY
+
     async def resets_while_the_worker_computes(self):
         await self._waits(Hanging())
         self.client.abort()
@@ -59,7 +87,7 @@ class Play:
         self.client.end_sending()
 
     async def _waits(self, hanging: Hanging):
-        self.stage.fail(hanging, 1, serves=True)
+        self.stage.fail(hanging, 1)
         await self.client.send(chat(stream=True))
         await asyncio.wait_for(hanging.started.wait(), 5)
 
@@ -76,14 +104,14 @@ class Play:
         self.client.abort()
 
     async def resets_behind_the_answer(self):
-        self.stage.fail(answering(good(stream=False)), 1, serves=True)
+        self.stage.fail(answering(good(stream=False)), 1)
         assert (await self.client.ask(chat())).body == JSON_BODY
         self.client.abort()
 
     async def reads_slowly(self):
         body = b"x" * SLOW_SIZE
         data = head(b"200 OK", [JSON_TYPE, (b"Content-Length", b"%d" % SLOW_SIZE)]) + body
-        self.stage.fail(answering(data), 1, serves=True)
+        self.stage.fail(answering(data), 1)
         await self.client.send(chat())
         await self.client.read_head()
         await asyncio.sleep(1.2)  # longer than a worker may be silent here
@@ -93,7 +121,7 @@ class Play:
         assert received == SLOW_SIZE
 
     async def sends_three_requests_at_once(self):
-        self.stage.fail(answering(good(stream=False)), 3, serves=True)
+        self.stage.fail(answering(good(stream=False)), 3)
         await self.client.send(chat() * 3)
         for _ in range(3):
             assert (await self.client.read_response()).body == JSON_BODY
@@ -110,9 +138,10 @@ async def test_every_row_is_played():
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "prefill"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_row(stages, row: ClientFault, mode: str):
-    hasty = row.name.startswith(("stops", "reads"))
+    hasty = row.name.startswith(("stops", "reads", "drips"))
     stage = await stages.of(mode, hasty=hasty)
     await stage.begin(good(stream=False))
+    stage.expects("served")
     async with await Client.connect(stage.router.port, receive_buffer=65536) as client:
         await getattr(Play(stage, client), method_of(row))()
         await assert_nothing_held(stage.router)
@@ -140,8 +169,9 @@ async def test_clients_with_bad_requests_never_make_a_worker_unroutable(mode):
     """Ten at a time, with the breaker as it is by default: only what workers do counts against them."""
     async with staged(mode, breaker_failures=5) as stage:
         await stage.begin(good(stream=False))
+        stage.expects("served")
         refusal = answering(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}")
-        stage.fail(refusal, 200, serves=True)
+        stage.fail(refusal, 200)
 
         async def bad_client(number: int):
             for turn in range(10):

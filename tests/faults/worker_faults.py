@@ -79,6 +79,9 @@ BY_NAME: dict[str, Callable[[bool], Script]] = {
     "closes behind the head": lambda stream: then_closing(_head(stream=stream)),
     "sends a bad status line": lambda _: answering(b"HTTP/one 200 OK\r\n\r\n"),
     "sends headers without end": lambda _: answering(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000),
+    "sends too large a head": lambda _: answering(
+        b"HTTP/1.1 200 OK\r\n" + b"X: %b\r\n" % (b"x" * 1000) * 1000 + b"\r\n"
+    ),
     "sends two lengths": lambda _: answering(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
     "switches protocols": lambda _: answering(
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
@@ -88,6 +91,9 @@ BY_NAME: dict[str, Callable[[bool], Script]] = {
     "closes inside the body": lambda stream: then_closing(_begun(stream=stream)),
     "resets inside the body": lambda stream: then_resetting(_begun(stream=stream)),
     "stops inside the body": lambda stream: Hanging(_begun(stream=stream)),
+    "sends less than it declared": lambda stream: then_closing(
+        SSE_HEAD + b"ff\r\n" + part(stream=True) if stream else _begun(stream=False)
+    ),
     "sends a bad chunk": _bad_chunk,
     "ends a stream without [DONE]": lambda _: answering(SSE_HEAD + chunk(EVENTS[0]) + LAST_CHUNK),
     "sends more than it declared": lambda stream: answering(good(stream=stream) + b"HTTP/1.1 200 OK\r\n"),

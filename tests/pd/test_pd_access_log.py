@@ -6,14 +6,15 @@ import pytest
 from tests.support.http_client import ask
 from tests.support.pd import DIALECTS, chat, good_answer, pairs_over
 
-from warmroute.telemetry.access_log import AccessLog, LogFile
+from warmroute.telemetry.access_log import AccessLog, open_access_log
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_line_names_both_workers_and_times_the_answer_of_decode(dialect, tmp_path):
     async with pairs_over(dialect) as pairs:
         router = pairs.router
-        log = router.gateway.access_log = AccessLog(LogFile(str(tmp_path / "log")), router.metrics)
+        router.gateway.tells_of_requests = True
+        log = router.gateway.access_log = AccessLog(open_access_log(str(tmp_path / "log")), router.metrics)
         pairs.decode.then = good_answer(stream=True)
         await ask(router.port, chat(stream=True))
         await log.close()

@@ -7,8 +7,8 @@ import pytest
 
 from warmroute.cli.settings import effective_config
 from warmroute.config.load import ConfigError
-from warmroute.telemetry import access_log
-from warmroute.telemetry.access_log import AccessLog, Line, LogFile
+from warmroute.telemetry.access_log import AccessLog, Line, open_access_log
+from warmroute.telemetry.log_file import MAX_PENDING_BYTES
 from warmroute.telemetry.metrics import Metrics
 
 
@@ -17,7 +17,7 @@ def line(number: int, text: str = "") -> Line:
 
 
 async def test_lines_keep_their_order_and_have_no_empty_fields(tmp_path):
-    log = AccessLog(LogFile(str(tmp_path / "log")), Metrics())
+    log = AccessLog(open_access_log(str(tmp_path / "log")), Metrics())
     for number in range(500):
         log.add(line(number))
         if number % 100 == 0:
@@ -30,17 +30,17 @@ async def test_lines_keep_their_order_and_have_no_empty_fields(tmp_path):
 
 async def test_what_waits_is_bounded(tmp_path):
     metrics = Metrics()
-    log = AccessLog(LogFile(str(tmp_path / "log")), metrics)
-    large = "x" * (access_log.MAX_PENDING_BYTES // 10)
+    log = AccessLog(open_access_log(str(tmp_path / "log")), metrics, delay=60)
+    large = "x" * (MAX_PENDING_BYTES // 10)
     for number in range(15):
         log.add(line(number, large))
-    assert metrics.access_lines_lost == 6
+    assert metrics.lost_access_lines() == 6
     await log.close()
     assert (tmp_path / "log").read_bytes().count(b"\n") == 9
 
 
 async def test_standard_output(capfdbinary):
-    log = AccessLog(LogFile("stdout"), Metrics())
+    log = AccessLog(open_access_log("stdout"), Metrics())
     log.add(line(1))
     await log.close()
     assert json.loads(capfdbinary.readouterr().out)["time"] == 1.0

@@ -26,6 +26,11 @@ def _logging_as_it_was() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def flush() -> None:
+    for handler in logging.getLogger("warmroute").handlers:
+        handler.flush()
+
+
 def test_a_line_is_level_time_logger_message(capsys):
     configure_logging(LogConfig(format="text", output="stdout"))
     logging.getLogger("warmroute.fleet").info("worker %s is healthy", "a:1")
@@ -63,6 +68,7 @@ def test_file_appends_to_logs_router_log(tmp_path, monkeypatch):
     for message in ("first", "second"):
         configure_logging(LogConfig(format="text", output="file"))
         logging.getLogger("warmroute").info(message)
+    flush()
     lines = (tmp_path / "logs" / "router.log").read_text().splitlines()
     assert [line.rsplit(" ", 1)[1] for line in lines] == ["first", "second"]
 
@@ -72,8 +78,10 @@ def test_a_rotated_file_is_opened_anew(tmp_path, monkeypatch):
     configure_logging(LogConfig(format="text", output="file"))
     log = tmp_path / "logs" / "router.log"
     logging.getLogger("warmroute").info("before")
+    flush()
     log.rename(log.with_suffix(".1"))
     logging.getLogger("warmroute").info("after")
+    flush()
     assert log.read_text().endswith("after\n")
     assert "before" not in log.read_text()
 
@@ -124,6 +132,7 @@ def test_text_that_is_not_valid_unicode_is_written_escaped(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     configure_logging(LogConfig(format="text", output="file"))
     logging.getLogger("warmroute").info("id %s", "\ud800")
+    flush()
     assert (tmp_path / "logs" / "router.log").read_text().endswith("id \\ud800\n")
 
 
@@ -183,6 +192,7 @@ def test_a_full_file_is_moved_and_only_so_many_are_kept(tmp_path, monkeypatch):
     configure_logging(LogConfig(output="file", max_file_mb=1, kept_files=2))
     for number in range(35):
         logging.getLogger("warmroute").info("%d %s", number, "x" * 100_000)
+    flush()
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "logs").iterdir()}
     assert sorted(sizes) == ["router.log", "router.log.1", "router.log.2"]
     assert max(sizes.values()) <= 1024 * 1024

@@ -1,8 +1,7 @@
 """The access log: one JSON line for every inference request, written beside the event loop.
 
-A line is rendered where the request ends, and kept until a thread writes it with its neighbours a moment later: the
-event loop never waits for a disk. What is kept is bounded; lines beyond that are dropped and counted. Before each
-write the file is opened anew if it has been moved or removed, so that rotating it takes no signal.
+A line is rendered where the request ends, and written by a thread (`log_file.py`): the event loop never waits for a
+disk. Rotating the file takes no signal.
 
 With prefixes a line tells which prompts began alike, without their text: the hashes of the ladder, each under a keyed
 BLAKE2b whose key is random, never written and gone with the process. Without it nobody can check a guess.
@@ -13,25 +12,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.json import Encoder
 
+from warmroute.telemetry.log_file import FLUSH_SECONDS, AppendedFile, LineWriter
 from warmroute.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 STDOUT = "stdout"
-FLUSH_SECONDS = 0.2
-"""How long a line may wait for others to be written with."""
-MAX_PENDING_BYTES = 8 * 1024 * 1024
-"""So much is kept while the disk is slow."""
 
 
 class Line(Struct, gc=False, omit_defaults=True):
@@ -68,69 +61,32 @@ class AccessLogError(Exception):
     """The access log cannot be written to; the text says why."""
 
 
-class LogFile:
-    """A file that is appended to, also after it was rotated away, or standard output."""
-
-    def __init__(self, target: str) -> None:
-        """Open it. Raises AccessLogError."""
-        self._path = None if target == STDOUT else Path(target)
-        self._file: BinaryIO | None = None
-        try:
-            self._opened()
-        except OSError as error:
-            raise AccessLogError(f"--access-log {target}: {error.strerror or error}") from error
-
-    def write(self, data: bytes) -> None:
-        """Append; to be called in a thread. Raises OSError."""
-        # Nothing is buffered here: what a full disk did not take must not be in the way of what comes later.
-        file = self._opened()
-        rest = memoryview(data)
-        while rest:
-            rest = rest[file.write(rest) :]
-        file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None and self._path is not None:
-            self._file.close()
-        self._file = None
-
-    def _opened(self) -> BinaryIO:
-        file, path = self._file, self._path
-        if path is None:
-            return sys.stdout.buffer
-        if file is not None and _is_at(file, path):
-            return file
-        self.close()
-        self._file = file = path.open("ab", buffering=0)
-        return file
-
-
-def _is_at(file: BinaryIO, path: Path) -> bool:
+def open_access_log(target: str) -> AppendedFile:
+    """The file at a path, or standard output. Raises AccessLogError."""
     try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(there, os.fstat(file.fileno()))
+        return AppendedFile(None if target == STDOUT else Path(target))
+    except OSError as error:
+        raise AccessLogError(f"--access-log {target}: {error.strerror or error}") from error
 
 
 class AccessLog:
-    """Takes lines on the event loop and has them written by a thread of its own."""
+    """Takes lines on the event loop and has them written elsewhere."""
 
     def __init__(
-        self, file: LogFile, metrics: Metrics, *, prefixes: bool = False, block_tokens: int | None = None
+        self,
+        file: AppendedFile,
+        metrics: Metrics,
+        *,
+        prefixes: bool = False,
+        block_tokens: int | None = None,
+        delay: float = FLUSH_SECONDS,
     ) -> None:
         self.prefixes = prefixes
         self.block_tokens = block_tokens if prefixes else None
-        self._metrics = metrics
-        self._file = file
         self._encode = Encoder().encode
         self._key = os.urandom(32)
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-        self._writing = False
-        self._trouble = ""
-        self._thread = ThreadPoolExecutor(1, "access log")
+        self._writer = LineWriter(file, "access log", _trouble, delay)
+        metrics.lost_access_lines = lambda: self._writer.lost
 
     def keyed(self, fingerprint: Sequence[int]) -> list[str]:
         """The hashes of a prompt under this log's key, as 16 hexadecimal digits each."""
@@ -139,52 +95,12 @@ class AccessLog:
 
     def add(self, line: Line) -> None:
         """Have a line written soon. To be called on the event loop."""
-        data = self._encode(line)
-        if self._pending_bytes + len(data) >= MAX_PENDING_BYTES:
-            self._metrics.access_lines_lost += 1
-            return
-        self._pending.append(data)
-        self._pending_bytes += len(data) + 1
-        if not self._writing:
-            self._writing = True
-            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
+        self._writer.add(self._encode(line) + b"\n")
 
     async def close(self) -> None:
         """Write what is left, and close the file."""
-        lines = self._taken()
-        if lines:
-            # One thread, so this comes after what is under way.
-            await asyncio.wait([self._write(lines)])
-        self._thread.shutdown()
-        self._file.close()
+        await asyncio.to_thread(self._writer.close)
 
-    def _flush(self) -> None:
-        lines = self._taken()
-        if lines:
-            self._write(lines)
-        else:
-            self._writing = False
 
-    def _taken(self) -> list[bytes]:
-        lines, self._pending = self._pending, []
-        self._pending_bytes = 0
-        return lines
-
-    def _write(self, lines: list[bytes]) -> asyncio.Future[None]:
-        data = b"\n".join(lines) + b"\n"
-        written = asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, data)
-        written.add_done_callback(lambda done: self._written(done, len(lines)))
-        return written
-
-    def _written(self, done: asyncio.Future[None], lines: int) -> None:
-        error = None if done.cancelled() else done.exception()
-        trouble = "" if error is None else str(error)
-        if error is not None:
-            self._metrics.access_lines_lost += lines
-            if trouble != self._trouble:
-                logger.error("the access log cannot be written: %s", trouble)
-        self._trouble = trouble
-        if self._pending:
-            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
-        else:
-            self._writing = False
+def _trouble(why: str) -> None:
+    logger.error("the access log cannot be written: %s", why)

@@ -145,7 +145,7 @@ class RouterCollector(Collector):
         yield CounterMetricFamily(
             "warmroute_access_log_lost_lines",
             "Lines of the access log that were not written: they came too fast, or the file could not be written.",
-            self._sources.metrics.access_lines_lost,
+            self._sources.metrics.lost_access_lines(),
         )
         yield InfoMetricFamily("warmroute_build", "What this router is made of.", dict(self._sources.build))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from warmroute.config.tree import LogConfig
-from warmroute.telemetry.log_file import LogFile
+from warmroute.telemetry.log_file import AppendedFile, LineWriter
 from warmroute.telemetry.log_flood import FloodGuard
 from warmroute.telemetry.log_format import JsonFormatter, LineFormatter
 
@@ -71,7 +71,7 @@ def _level(logger_name: str, level: str) -> int:
 def _handler(log: LogConfig) -> logging.Handler:
     handler: logging.Handler
     if log.output == "file":
-        handler = LogFile(LOG_FILE, log.max_file_mb * 1024 * 1024, log.kept_files)
+        handler = _FileHandler(LOG_FILE, log.max_file_mb * 1024 * 1024, log.kept_files)
         is_terminal = False
     else:
         stream: TextIO = sys.stdout if log.output == "stdout" else sys.stderr
@@ -80,3 +80,32 @@ def _handler(log: LogConfig) -> logging.Handler:
     is_text = is_terminal if log.format == "auto" else log.format == "text"
     handler.setFormatter(LineFormatter() if is_text else JsonFormatter())
     return handler
+
+
+class _FileHandler(logging.Handler):
+    """Nobody who logs waits for the disk; `flush` does."""
+
+    def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
+        super().__init__()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = LineWriter(AppendedFile(path, max_bytes=max_bytes, kept=kept), "log", _tell_of_trouble)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+        else:
+            self._writer.add(line.encode("utf-8", "backslashreplace") + b"\n")
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+        super().close()
+
+
+def _tell_of_trouble(why: str) -> None:
+    # Of all places not the log.
+    sys.stderr.write(f"warmroute: {LOG_FILE} cannot be written: {why}\n")

@@ -7,7 +7,7 @@ a fraction of the time. The page itself is made by `collector.py`, only when som
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from warmroute.scheduling.worker import Tally
 from warmroute.telemetry.histogram import BufferedHistogram, Histogram
@@ -43,7 +43,6 @@ class Metrics:
     __slots__ = (
         "_over",
         "_requests",
-        "access_lines_lost",
         "added",
         "answered",
         "broken_streams",
@@ -54,6 +53,7 @@ class Metrics:
         "failovers",
         "inter_token",
         "loop_lag",
+        "lost_access_lines",
         "matched_tokens",
         "over",
         "prompt_tokens",
@@ -80,8 +80,8 @@ class Metrics:
         self._over: list[RequestKey] = []
         self.over = self._over.append
         """Put down that a request is over. The outcome is one of OUTCOMES."""
-        self.access_lines_lost = 0
-        """Lines of the access log that came faster than the disk took them, or that it did not take."""
+        self.lost_access_lines: Callable[[], int] = int
+        """How many lines of the access log came faster than the disk took them, or were not taken by it."""
         self.prompt_tokens = 0
         self.matched_tokens = 0
         self.reported_prompt_tokens = 0
