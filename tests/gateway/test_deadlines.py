@@ -3,7 +3,7 @@
 import pytest
 
 from warmroute.config.tree import ServerConfig
-from warmroute.gateway.deadlines import LONGEST_PAUSE, SHORTEST_PAUSE, Deadlines
+from warmroute.gateway.deadlines import LATE_SECONDS, LONGEST_PAUSE, SHORTEST_PAUSE, Deadlines, Sweep
 
 
 def deadlines(**options) -> Deadlines:
@@ -46,3 +46,49 @@ def test_a_request_may_come_slowly_but_not_too_slowly(began, last, size, now, wh
 
 def test_without_a_limit_a_request_may_take_for_ever():
     assert deadlines(client_read_timeout=0).reading_is_over(0, 0, 0, 1e9) == ""
+
+
+class Everything:
+    """A loop, what is upstream, and a client: notes when it was looked at."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.looked: list[float] = []
+        self.due = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, due, look):
+        self.due, self._look = due, look
+        return self
+
+    def check(self, now, *_) -> None:
+        self.looked.append(now)
+
+    def ring(self, late: float = 0.0) -> None:
+        self.now = self.due + late
+        self._look()
+
+
+def test_after_a_standstill_what_came_meanwhile_is_read_first():
+    """A stopped process finds its timers due before it has read anything."""
+    all_of_it = Everything()
+    sweep = Sweep(deadlines(), all_of_it, all_of_it)
+    sweep.clients.add(all_of_it)
+    all_of_it.ring()
+    assert all_of_it.looked == [101.0, 101.0]
+    all_of_it.ring(late=300.0)
+    assert len(all_of_it.looked) == 2
+    assert all_of_it.due == all_of_it.now + LONGEST_PAUSE
+    all_of_it.ring()
+    assert len(all_of_it.looked) == 4
+
+
+def test_a_process_that_is_always_late_looks_all_the_same():
+    all_of_it = Everything()
+    sweep = Sweep(deadlines(), all_of_it, all_of_it)
+    for _ in range(6):
+        all_of_it.ring(late=LATE_SECONDS + 0.1)
+    assert len(all_of_it.looked) == 3
+    assert not sweep.clients
