@@ -135,3 +135,10 @@ async def test_a_bad_parameter_is_named(control, limit):
     assert answer.status == 400
     assert answer.body["error"]["code"] == "invalid_parameter"
     assert answer.body["error"]["message"].startswith("limit: ")
+
+
+async def test_workers_are_in_the_order_in_which_people_count(control):
+    for port in (40001, 9, 8101):
+        assert (await control.post("/workers", {"url": f"http://127.0.0.1:{port}"})).status == 200
+    state = RouterState.model_validate((await control.get("/admin/state")).body)
+    assert [worker.id for worker in state.workers] == ["127.0.0.1:9", "127.0.0.1:8101", "127.0.0.1:40001"]

@@ -1,9 +1,15 @@
-"""The Containerfile and the Compose file, as far as they can be judged without a container engine."""
+"""The Containerfile and the Compose file: linted, and judged as far as that goes without a container engine."""
 
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import compose_spec
+import pytest
 import yaml
 from tests.deploy.queries import DEPLOY
 
@@ -31,6 +37,27 @@ def test_the_containerfile_has_the_form_of_one():
             assert all(isinstance(word, str) for word in json.loads(rest))
         if name == "RUN":
             assert shlex.split(rest)
+
+
+HADOLINT = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed")
+def test_hadolint_has_nothing_to_say_against_it():
+    assert HADOLINT is not None
+    done = subprocess.run(
+        [HADOLINT, "--no-color", str(DEPLOY / "Containerfile")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_compose_file_is_one_by_the_compose_specification():
+    parsed = compose_spec.PyCompose.from_yaml((DEPLOY / "compose.yaml").read_text())
+    parsed.validate()
+    parsed.to_spec()
+    assert sorted(parsed.service_names()) == ["engine-1", "engine-2", "grafana", "prometheus", "router"]
+    with pytest.raises(ValueError, match="comand"):
+        compose_spec.PyCompose.from_yaml("services: {a: {image: b, comand: []}}").to_spec()
 
 
 def test_what_it_builds_from_is_there_and_what_it_runs_is_no_root():

@@ -4,15 +4,18 @@ Both come with Debian's package `prometheus`; without it these tests are skipped
 """
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 import yaml
+from deploy.grafana import draw
 from tests.deploy.queries import ALERTS, DEPLOY, alerts, panels
 from tests.support.http_client import CHAT, ask, post
 from tests.support.router import eventually, free_port, router_over
@@ -101,6 +104,15 @@ async def query(http: aiohttp.ClientSession, url: str, expression: str) -> list:
     return content["data"]["result"]
 
 
+async def drawn(url: str) -> None:
+    """Every panel is drawn, and shows what was served."""
+    dashboard = json.loads(draw.DASHBOARD.read_text())["panels"]
+    html = await asyncio.to_thread(draw.page, url, dashboard, time.time() - 60, time.time(), 1180)
+    assert html.count("<section") == sum(panel["type"] != "row" for panel in dashboard)
+    assert "served" in html
+    assert "no data" not in html
+
+
 async def answers(http: aiohttp.ClientSession, url: str, expression: str, router_port: int) -> list:
     """Ask until there is a result, with traffic meanwhile; fails after half a minute."""
     async with asyncio.timeout(30):
@@ -125,6 +137,7 @@ async def test_every_query_of_the_dashboard_and_the_alerts_is_answered(tmp_path)
                     assert all(sample["value"][1] != "NaN" for sample in result) or "quantile" in asked, (title, asked)
                 for expression in alerts().values():
                     await query(http, url, expression)
+                await drawn(url)
 
                 async def all_rules() -> list:
                     async with http.get(f"{url}/api/v1/rules") as answer:

@@ -110,7 +110,8 @@ def _play(pieces: list[bytes], owner: _Owner, times: int = 1) -> list[_Answer]:
     for _ in range(times):
         kept = owner.kept
         client = _Client()
-        exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+        exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+        exchange.keep_alive = True
         exchange.attach(None, b"X-Router-Worker-URL: http://w\r\n")
         sink = _Sink(exchange)
         connection.send(b"head", b"", sink)

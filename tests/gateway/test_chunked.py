@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.gateway.fakes import FakeTransport
 
 from warmroute.gateway.chunked import BEGINS, LEAST_READ_BYTES, MOST_READ_BYTES, ChunkPipe, whole_chunks
+from warmroute.gateway.errors import ConnectionLost
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import RequestHead
 from warmroute.gateway.sse import TAIL_BYTES
@@ -154,7 +155,8 @@ class Played:
 
     def __init__(self, owner: Owner, connection: UpstreamConnection, transport: FakeTransport, reads: list[bytes]):
         client = Client()
-        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+        exchange.keep_alive = True
         exchange.attach(connection, b"")
         free = owner.free
         connection.send(b"", b"", exchange)
@@ -261,7 +263,8 @@ def test_nothing_passes_once_the_answer_is_given_up():
     connection = UpstreamConnection(owner, "http://w", own_cors=False)
     connection.connection_made(transport)
     client = Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id", keep_alive=True)  # type: ignore[arg-type]
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+    exchange.keep_alive = True
     exchange.attach(connection, b"")
     connection.send(b"", b"", exchange)
     connection.data_received(HEAD + chunk(b"x" * 40))
@@ -269,3 +272,29 @@ def test_nothing_passes_once_the_answer_is_given_up():
     before = bytes(client.transport.written)
     connection.data_received(chunk(b"y" * 40))
     assert bytes(client.transport.written) == before
+
+
+@pytest.mark.parametrize(("event", "gap"), [(b'data: {"a":"%b"}\n\n', b""), (b'data: {"a":"%b"}', b"\n\n")])
+def test_a_stream_that_breaks_behind_chunks_ends_with_an_error_of_its_own(event, gap):
+    owner, transport = Owner(), FakeTransport()
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
+    connection.connection_made(transport)
+    client = Client()
+    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+    exchange.keep_alive = True
+    exchange.attach(connection, b"")
+    connection.send(b"", b"", exchange)
+    event %= b"x" * 40
+    whole = b'data: {"a":"%b"}\n\n' % (b"y" * 40)
+    for read in (HEAD, chunk(whole), chunk(whole), chunk(event)):
+        connection.data_received(read)
+    assert exchange.pipe is not None
+    assert exchange.pipe.count == 2
+    connection.eof_received()
+    with pytest.raises(ConnectionLost) as lost:
+        exchange.raise_failure()
+    exchange.fail(lost.value)
+    body, ended = read_by_client(bytes(client.transport.written).partition(b"\r\n\r\n")[2])
+    assert ended
+    assert body.startswith(whole * 2 + event + gap + b'data: {"error"')
+    assert exchange.pieces == 3

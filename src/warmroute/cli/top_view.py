@@ -16,7 +16,7 @@ HEAD_LINES = 7
 """Lines above the first worker."""
 KEYS = "q quit   up/down select   s sort   d drain or undrain"
 SORTS: dict[str, Callable[[Worker], tuple[object, ...]]] = {
-    "name": lambda worker: (worker.id,),
+    "name": lambda worker: (),  # as the router tells them
     "running": lambda worker: (-worker.running, worker.id),
     "pending": lambda worker: (-worker.pending_prefill_tokens, worker.id),
     "TTFT": lambda worker: (-(worker.ttft_seconds or 0.0), worker.id),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from warmroute.control.admin_models import (
     HistorySample,
@@ -47,7 +49,7 @@ class Snapshots:
         """The router at this moment."""
         now = self._clock()
         fleet = self._parts.fleet
-        members = sorted(fleet.members, key=lambda member: (ROLES.index(member.role), member.id))
+        members = sorted(fleet.members, key=lambda member: (ROLES.index(member.role), _as_counted(member.id)))
         return RouterState(
             version=self._parts.version,
             time=self._wall_clock(),
@@ -122,3 +124,9 @@ class Snapshots:
                 for group in group_prefixes(self._parts.scheduler.index.recent_uses())
             ]
         return self._flows
+
+
+@lru_cache(maxsize=4096)
+def _as_counted(name: str) -> tuple[tuple[str, int], ...]:
+    """What sorts names as people do: port 8101 before port 40001."""
+    return tuple((text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from time import perf_counter
-from typing import Protocol
 
-from warmroute.engines.dialect import MAX_HELD_BYTES, Request
+from warmroute.engines.dialect import MAX_HELD_BYTES
 from warmroute.gateway.chunked import ChunkPipe
+from warmroute.gateway.client_request import ClientRequest
 from warmroute.gateway.driver import Driver, suspended
 from warmroute.gateway.errors import (
     Answer,
@@ -24,23 +24,17 @@ from warmroute.gateway.errors import (
     answer_to,
 )
 from warmroute.gateway.explaining import decision_line
-from warmroute.gateway.headers import Framing, RequestHead, ResponseHead, status_line
+from warmroute.gateway.headers import Framing, ResponseHead, status_line
 from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
 from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
-from warmroute.gateway.upstream.address import Address
 from warmroute.gateway.upstream.connection import UpstreamConnection
-from warmroute.prompts.body import Kind
-from warmroute.prompts.fields import HandoverFields
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.decisions import Decision
-from warmroute.telemetry.metrics import Metrics
 from warmroute.telemetry.request_trace import RequestTrace
 
 # An attribute of an Enum costs a call.
 _LENGTH, _NONE, _CHUNKED = Framing.LENGTH, Framing.NONE, Framing.CHUNKED
-
-_NO_REQUEST = Request(b"", "other", False, "")
 
 ANSWER_TAIL_BYTES = 4096
 """How much of the end of an answer may be looked at. Usage is the last thing in it, but for `[DONE]`."""
@@ -49,32 +43,10 @@ CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
 
 
-class ClientConnection(Protocol):
-    """What an exchange needs of the connection that its client came on."""
+class Exchange(ClientRequest):
+    """A request of a client and the state of its answer."""
 
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-    write_paused: bool
-    """Whether the client reads more slowly than we write."""
-
-    def reset(self) -> None:
-        """End the connection with a TCP reset."""
-
-    def exchange_done(self, exchange: Exchange) -> None:
-        """The exchange is over; the next one may be answered, or the connection closed."""
-
-
-class Exchange:
-    """A request, read as far as it has come, and the state of its answer."""
-
-    # How every exchange begins. As defaults of the class they cost nothing until they change.
-    body = b""
-    """The request body, once it is complete."""
-    fields: HandoverFields | None = None
-    """What the body says, until whoever hands it over takes that."""
-    body_size = 0
-    body_complete = False
-    complete_at = 0.0
+    # How every answer begins. As defaults of the class they cost nothing until they change.
     sent_at = 0.0
     """When the request was handed to the worker last tried, by `perf_counter`."""
     first_byte_at = 0.0
@@ -89,12 +61,9 @@ class Exchange:
     trace: RequestTrace | None = None
     may_not_know = False
     """Whether somebody wants to, and has not shown the key for it."""
-    refusal: GatewayError | None = None
     lease: Lease | PairLease | None = None
     task: Driver | None = None
     client_gone = False
-    key_holder = -1
-    """Whose key it counts for, where keys have limits."""
     started = False
     status = 0
     held: HeldAnswer | None = None
@@ -105,8 +74,6 @@ class Exchange:
     """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
-    request: Request = _NO_REQUEST
-    """What pairs of workers get; whoever serves by pairs sets it."""
     _finished = False
     _connection: UpstreamConnection | None = None
     _failure: UpstreamError | None = None
@@ -121,56 +88,7 @@ class Exchange:
     _earlier = b""
     _tail = b""
 
-    def __init__(
-        self,
-        client: ClientConnection,
-        head: RequestHead,
-        metrics: Metrics,
-        request_id: bytes,
-        kind: Kind = "other",
-        target: bytes = b"",
-        *,
-        keep_alive: bool = False,
-        http_1_0: bool = False,
-        extra_headers: bytes = b"",
-    ) -> None:
-        self.client = client
-        self.head = head
-        self.request_id = request_id
-        self.kind = kind
-        self.target = target
-        self.keep_alive = keep_alive
-        self.http_1_0 = http_1_0
-        self.body_pieces: list[bytes | bytearray] = []
-        self._extra_headers = extra_headers
-        self._metrics = metrics
-
-    def fold_body(self) -> None:
-        """Make one piece of what has come: each of many small ones takes many times its size."""
-        first, *others = self.body_pieces
-        folded = first if isinstance(first, bytearray) else bytearray(first)
-        folded += b"".join(others)
-        self.body_pieces = [folded]
-
-    def complete_body(self) -> None:
-        """The last piece has come."""
-        pieces = self.body_pieces
-        first = pieces[0] if pieces else b""
-        self.body = first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
-        pieces.clear()
-        self.body_complete = True
-
     # The request goes upstream, the response comes back.
-
-    def head_for(self, address: Address, body_size: int) -> bytes:
-        """The head of the request for a worker, with a body of that many bytes."""
-        return b"POST %b HTTP/1.1\r\n%b%bContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (
-            self.target,
-            address.lines,
-            self.head.forwarded,
-            body_size,
-            self.request_id,
-        )
 
     async def forward(self, connection: UpstreamConnection, head: bytes, router_lines: bytes) -> None:
         """Send the request on `connection` and pass the response to the client until it is complete.
@@ -348,10 +266,7 @@ class Exchange:
         """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
         self.started = True
         self.status = head.status
-        # Nothing is sent again from now on, and an answer may take long: do not keep what may be megabytes.
-        self.body = b""
-        if self.request is not _NO_REQUEST:
-            self.request = _NO_REQUEST
+        self.drop()
         if self._head is not None:
             self._head = None
         if head.event_stream:
@@ -376,9 +291,9 @@ class Exchange:
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
         if self.decision is not None or self.may_not_know:
-            self._extra_headers += decision_line(self.decision)
+            self.extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"%bx-request-id: %b\r\n%b\r\n" % (self._extra_headers, self.request_id, close)
+        return b"%bx-request-id: %b\r\n%b\r\n" % (self.extra_headers, self.request_id, close)
 
     # The client's side.
 
@@ -453,12 +368,7 @@ class Exchange:
         if self._finished:
             return
         self._finished = True
-        if self.body_pieces:
-            self.body_pieces.clear()
-        if self.body:
-            self.body = b""
-        if self.request is not _NO_REQUEST:
-            self.request = _NO_REQUEST
+        self.drop()
         self.lease = None
         self.client.exchange_done(self)
         self.task = None

@@ -124,7 +124,7 @@ class KnownStream:
 
         The caller knows that a parser has taken it for the head of one message.
         """
-        end = data.find(b"\r\n\r\n")
-        if end < 0 or fields.status != 200 or fields.framing is not Framing.CHUNKED:
+        if fields.status != 200 or fields.framing is not Framing.CHUNKED:
             return None
-        return cls(data[: end + 4], fields)
+        end = data.find(b"\r\n\r\n")
+        return None if end < 0 else cls(data[: end + 4], fields)

@@ -205,7 +205,8 @@ class ClientProtocol(TurnTaking):
         head = read_request_head(self.headers, keeps_credentials=gateway.keeps_credentials)
         refusal = refusal or refuse_head(head, version, gateway.max_body_bytes)
         keep_alive = version == "1.1" and self.parser.should_keep_alive() and gateway.keeps_clients
-        exchange = self._new_exchange(kind, head, self.url, refusal, keep_alive=keep_alive, http_1_0=version != "1.1")
+        exchange = self._new_exchange(kind, head, self.url, refusal, keep_alive)
+        exchange.http_1_0 = version != "1.1"
         if exchange.keep_alive and self._fed is not None and self._lessons:
             self._lessons -= 1
             self._known = KnownRequest.of(self._fed, kind, head, self.url)
@@ -216,9 +217,7 @@ class ClientProtocol(TurnTaking):
         """A request has come whose head needs no parser. `body` is the body, or what there is of it."""
         self._began = self._last_activity
         keep_alive = self._gateway.keeps_clients
-        exchange = self._new_exchange(
-            known.kind, known.fields, known.target, None, keep_alive=keep_alive, http_1_0=False
-        )
+        exchange = self._new_exchange(known.kind, known.fields, known.target, None, keep_alive)
         if exchange.refusal is not None:
             self._enqueue(exchange)
             return
@@ -251,23 +250,15 @@ class ClientProtocol(TurnTaking):
         head: RequestHead,
         target: bytes,
         refusal: GatewayError | None,
-        *,
         keep_alive: bool,
-        http_1_0: bool,
     ) -> Exchange:
         """The request whose body is read from now on, unless it is refused."""
         gateway = self._gateway
-        exchange = Exchange(
-            self,
-            head,
-            gateway.metrics,
-            head.request_id or gateway.new_request_id(),
-            kind,
-            target,
-            keep_alive=keep_alive,
-            http_1_0=http_1_0,
-            extra_headers=gateway.cors_lines(head.origin) if head.origin else b"",
-        )
+        request_id = head.request_id or gateway.new_request_id()
+        exchange = Exchange(self, head, gateway.metrics, request_id, kind, target)
+        exchange.keep_alive = keep_alive
+        if head.origin:
+            exchange.extra_headers = gateway.cors_lines(head.origin)
         if gateway.doorkeeper is not None and head.authorization is not self._admitted_by:
             refusal = refusal or gateway.doorkeeper.refusal(head)
             if refusal is None and not head.api_key:
@@ -276,7 +267,7 @@ class ClientProtocol(TurnTaking):
             refusal = refusal or OutOfResources(str(gateway.descriptors))
         if refusal is None:
             self._reading = exchange
-            self._last_request_seen = not exchange.keep_alive
+            self._last_request_seen = not keep_alive
         else:
             exchange.refusal = refusal
             exchange.keep_alive = False

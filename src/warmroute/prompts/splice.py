@@ -60,7 +60,9 @@ def splice(
         if members and members.keys().isdisjoint(changes):
             return _append(body, changes)
         text_of = members.get
-    return _rebuild(body, _members(body, text_of), changes)
+    places = _members(body, text_of)
+    replaced = _replace(body, places, changes)
+    return _rebuild(body, places, changes) if replaced is None else replaced
 
 
 def append(body: bytes, members: bytes) -> bytes:
@@ -87,6 +89,27 @@ def _append(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
     if not members:
         return body
     return append(body, b",".join(members))
+
+
+def _replace(body: bytes, members: list[_Member], changes: Mapping[str, bytes | None]) -> bytes | None:
+    """Cut the body only where it changes; None if a member is to be removed, or there are several of a key."""
+    if not members:
+        return None
+    left = dict(changes)
+    pieces: list[bytes | memoryview] = []
+    view = memoryview(body)
+    copied = end = 0
+    for key, _, value, end in members:
+        if key in changes:
+            change = left.pop(key, None)
+            if change is None:
+                return None
+            pieces += (view[copied:value], change)
+            copied = end
+    pieces.append(view[copied:end])
+    pieces += [b',"%b":%b' % (name.encode(), value) for name, value in left.items() if value is not None]
+    pieces.append(view[end:])
+    return b"".join(pieces)
 
 
 def _rebuild(body: bytes, members: list[_Member], changes: Mapping[str, bytes | None]) -> bytes:

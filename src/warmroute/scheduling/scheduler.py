@@ -94,7 +94,9 @@ class Scheduler:
         Among rows that show a policy the same figures, near pairs are preferred (not with a policy that takes turns).
         Raises NoPair if no pair is left, PolicyError if a policy fails; nothing is counted then.
         """
-        prefill_rows = _left(pairs.prefill.candidates, excluding_prefill)
+        prefill_rows = pairs.prefill.candidates
+        if excluding_prefill:
+            prefill_rows = _left(prefill_rows, excluding_prefill)
         if excluding_decode:
             prefill_rows = [
                 row for row in prefill_rows if _left(pairs.decode_for(row.worker).candidates, excluding_decode)
@@ -104,21 +106,24 @@ class Scheduler:
         matched = self._show_matches(prompt)
         try:
             prefill = self._choose(prefill_rows, prompt, pairs.prefill, excluding_prefill)
-            prefill = self._nearer(prefill, prefill_rows, pairs.prefill, lambda row: bool(pairs.near(row.worker)))
+            near = pairs.near(prefill.worker)
+            if not near:
+                prefill = self._nearer(prefill, prefill_rows, pairs.prefill, lambda row: bool(pairs.near(row.worker)))
+                near = pairs.near(prefill.worker)
             pool = pairs.decode_for(prefill.worker)
-            decode_rows = _left(pool.candidates, excluding_decode)
+            decode_rows = _left(pool.candidates, excluding_decode) if excluding_decode else pool.candidates
             decode = self._choose(decode_rows, prompt, pool, excluding_decode)
-            if near := pairs.near(prefill.worker):
+            if near and decode.worker not in near:
                 decode = self._nearer(decode, decode_rows, pool, lambda row: row.worker in near)
             if prompt.witness is not None:
                 self._testify(prompt, pairs.prefill.role, prefill_rows, prefill)
                 self._testify(prompt, pool.role, decode_rows, decode)
-            chosen = [(row.worker, row.matched_tokens) for row in (prefill, decode)]
+            prefill_tokens, decode_tokens = prefill.matched_tokens, decode.matched_tokens
         finally:
             for worker in matched:
                 worker.candidate.matched_tokens = 0
-        first, second = (self._open(worker, prompt, tokens, is_half=True) for worker, tokens in chosen)
-        return PairLease(first, second)
+        first = self._open(prefill.worker, prompt, prefill_tokens, is_half=True)
+        return PairLease(first, self._open(decode.worker, prompt, decode_tokens, is_half=True))
 
     def _testify(self, prompt: Prompt, role: Role, candidates: Sequence[Candidate], chosen: Candidate) -> None:
         """Tell the prompt's witness, while the rows still show what the policy saw."""
@@ -159,7 +164,8 @@ class Scheduler:
     def _nearer(
         self, chosen: Candidate, rows: Sequence[Candidate], pool: Pool, is_near: Callable[[Candidate], bool]
     ) -> Candidate:
-        if self._takes_turns[pool.role] or is_near(chosen):
+        """Of the rows that show a policy the same figures as the chosen one, one that is near, if there is one."""
+        if self._takes_turns[pool.role]:
             return chosen
         figures = _figures(chosen)
         equals = [row for row in rows if is_near(row) and _figures(row) == figures]

@@ -66,3 +66,7 @@ def test_configured_ranks_are_a_port_each():
         Publisher(1, "tcp://w:5558", replay="tcp://w:6558"),
     ]
     assert [one.address for one in configured("ipc:///kv", "", 2, "w")] == ["ipc:///kv", "ipc:///kv_dp1"]
+
+
+def test_sglang_listens_at_every_address():
+    assert configured("tcp://0.0.0.0:5557", "", 1, "w") == [Publisher(0, "tcp://w:5557")]

@@ -66,7 +66,7 @@ function columns(flows) {
   const ids = [...totals.keys()].sort((one, other) => totals.get(other) - totals.get(one));
   const shown = ids.length <= MOST_WORKERS ? ids : ids.slice(0, MOST_WORKERS - 1);
   const rest = ids.slice(shown.length);
-  const found = shown.sort().map((id) => ({ id, tokens: totals.get(id), parts: flows.map((flow) => flow.tokens[id] ?? 0) }));
+  const found = shown.sort((one, other) => one.localeCompare(other, "en", { numeric: true })).map((id) => ({ id, tokens: totals.get(id), parts: flows.map((flow) => flow.tokens[id] ?? 0) }));
   if (rest.length) {
     const parts = flows.map((flow) => rest.reduce((sum, id) => sum + (flow.tokens[id] ?? 0), 0));
     found.push({ id: `${rest.length} ${OTHERS}`, tokens: parts.reduce((sum, part) => sum + part, 0), parts });

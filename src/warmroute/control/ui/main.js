@@ -58,7 +58,8 @@ function show(state) {
   tell(byId("health"), state.can_serve ? "Serving" : "Cannot serve", state.can_serve ? "good" : "bad");
   say(byId("g-workers"), `${totals.routable} / ${totals.workers}`);
   byId("g-workers").classList.toggle("bad", !state.can_serve);
-  say(byId("g-workers-note"), "can get requests");
+  const without = totals.workers - totals.routable;
+  say(byId("g-workers-note"), without && totals.routable ? `can get requests, ${count(without)} cannot` : "can get requests");
   say(byId("g-rate"), rate(totals.requests_per_second));
   say(byId("g-rate-note"), totals.errors_per_second ? `${rate(totals.errors_per_second)} errors / s` : "no errors");
   byId("g-rate-note").classList.toggle("bad", totals.errors_per_second > 0);

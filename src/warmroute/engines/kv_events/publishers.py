@@ -4,7 +4,8 @@ vLLM tells it at `/kv_event_sources`: {"RANK": {"endpoint", "replay_endpoint", .
 rank already. In what operators write, as in the engines' own configuration, rank r is r ports further.
 
 The rule of vLLM and SGLang: a publisher listens if its endpoint has `*` or `::` in it, or is ipc or inproc; else it
-connects, and whoever wants the events must listen there. Replays are always listened for by the engine.
+connects, and whoever wants the events must listen there. SGLang listens at `0.0.0.0` too, where vLLM would connect to
+itself. Replays are always listened for by the engine.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def read_sources(page: bytes, host: str) -> list[Publisher] | None:
 
 def configured(endpoint: str, replay: str, ranks: int, host: str) -> list[Publisher]:
     """The publishers of an engine on `host` with this configuration. ValueError for an address without a port."""
+    endpoint = endpoint.replace("//0.0.0.0:", "//*:")
     return [
         publisher_at(rank, _of_rank(endpoint, rank), _of_rank(replay, rank) if replay else "", host)
         for rank in range(ranks)

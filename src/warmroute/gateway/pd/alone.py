@@ -34,10 +34,8 @@ def reason_for_alone(request: Request, decode: Pool, gateway: Gateway) -> str | 
     return None if dialect is None else dialect.alone_because(request)
 
 
-def serves_cached(pair: PairLease, gateway: Gateway) -> bool:
-    """Whether the decode worker of this pair lacks so little of the prompt that prefill is not worth it."""
-    if pair.decode.uncached_tokens >= gateway.pd.min_uncached_tokens:
-        return False
+def serves_alone(pair: PairLease, gateway: Gateway) -> bool:
+    """Whether the decode worker of this pair can do without prefill."""
     dialect = gateway.fleet.dialect(pair.decode.worker)
     return dialect is not None and dialect.decodes_alone
 

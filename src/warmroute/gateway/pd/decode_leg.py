@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import AnswerEdit, EarlyError, Request, Reschedule, StreamWatch
 from warmroute.gateway.errors import UpstreamError
@@ -12,26 +11,23 @@ from warmroute.gateway.pd.filters import Filter
 from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.verdict import Verdict, judge
 from warmroute.gateway.pd.watched import WatchedAnswer, watched
-from warmroute.scheduling.lease import Lease
-
-if TYPE_CHECKING:
-    from warmroute.gateway.pd.pair_run import PairRun
 
 
 class DecodeLeg(Leg):
-    """`waits_for_edit`: nothing goes on before `go_on` tells how to edit it; its connection is not read meanwhile."""
+    """`waits_for_edit`: nothing goes on before `go_on` tells how to edit it; its connection is not read meanwhile.
+
+    `is_plain`: its answer is neither waited with, nor watched, nor edited.
+    """
 
     side = "decode"
-
-    def __init__(self, run: PairRun, lease: Lease) -> None:
-        super().__init__(run, lease)
-        self.edit: AnswerEdit | None = None
-        self.reschedule: Reschedule | None = None
-        self.watch: Callable[[], StreamWatch] | None = None
-        self.waits_for_edit = False
-        self._is_complete = False
-        self._filter: Filter | None = None
-        self._watched: WatchedAnswer | None = None
+    is_plain = True
+    edit: AnswerEdit | None = None
+    reschedule: Reschedule | None = None
+    watch: Callable[[], StreamWatch] | None = None
+    waits_for_edit = False
+    _is_complete = False
+    _filter: Filter | None = None
+    _watched: WatchedAnswer | None = None
 
     def go_on(self, edit: AnswerEdit | None) -> None:
         """The edit that the answer had to wait for."""
@@ -40,15 +36,16 @@ class DecodeLeg(Leg):
         if self._connection is not None:
             self._connection.resume_reading()
         if self._held or self._is_complete:
-            body = bytes(self._held)
-            self._held.clear()
+            body = bytes(self._held or b"")
+            self._held = None
             self._accept(body, self._is_complete)
 
     def detach(self) -> None:
         """The pair's run is over."""
         super().detach()
-        self._filter = None
-        self._watch_no_more()
+        if not self.is_plain:
+            self._filter = None
+            self._watch_no_more()
 
     def _watch_no_more(self) -> None:
         """Who watches may hold the request, for another pair."""
@@ -61,6 +58,9 @@ class DecodeLeg(Leg):
         if not body and not complete:
             # Some engines send the head at once: only the body shows that there is an answer.
             return
+        if self.is_plain:
+            self._pass_on(body, complete)
+            return
         if self._watched is None and (self.reschedule is not None or self.watch is not None) and self._head is not None:
             self._watched = watched(self._head, self.reschedule, self.watch)
         if self._watched is None:
@@ -69,7 +69,7 @@ class DecodeLeg(Leg):
             self._look(self._watched, body, complete)
 
     def _keep(self, body: bytes, complete: bool) -> None:
-        self._held += body
+        self._collect(body)
         self._is_complete = complete
         if self._connection is not None and body:
             self._connection.pause_reading()
@@ -87,7 +87,7 @@ class DecodeLeg(Leg):
             return
         request = None
         if self.reschedule is not None:
-            request = self.reschedule.whole(head.status, bytes(self._held))
+            request = self.reschedule.whole(head.status, bytes(self._held or b""))
         if request is not None:
             run.give_back(request)
         elif self._verdict is Verdict.PASS:

@@ -5,6 +5,7 @@ A leg that was sent on a kept connection which had died unnoticed `is_lost`: it 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
@@ -14,10 +15,13 @@ from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.verdict import Side, Verdict, judge
 from warmroute.gateway.upstream.connection import UpstreamConnection
+from warmroute.gateway.upstream.pool import WorkerConnections
 from warmroute.scheduling.lease import Lease
 
 if TYPE_CHECKING:
     from warmroute.gateway.pd.pair_run import PairRun
+
+_ACCEPT_ENCODING = re.compile(rb"^accept-encoding:[^\n]*\n", re.IGNORECASE | re.MULTILINE)
 
 
 class Leg:
@@ -26,57 +30,71 @@ class Leg:
     side: ClassVar[Side]
     pipe: ChunkPipe | None = None
 
+    # How every leg begins. As defaults of the class they cost nothing until they change.
+    status = 0
+    collects = False
+    """Whether its answer is needed, and is therefore to be readable."""
+    is_lost = False
+    is_holding = False
+    body = b""
+    """What to send; until the worker answers, it may have to be sent once more."""
+    _connections: WorkerConnections
+    _connection: UpstreamConnection | None = None
+    _is_kept = False
+    _is_lost_once = False
+    _is_cancelled = False
+    _is_sent = False
+    _verdict = Verdict.ACCEPT
+    _head: ResponseHead | None = None
+    _held: bytearray | None = None
+
     def __init__(self, run: PairRun, lease: Lease) -> None:
         self.lease = lease
-        self.status = 0
-        self.is_lost = False
-        self.is_holding = False
         self._run: PairRun | None = run
         self._exchange = run.exchange
         self._upstream = run.gateway.upstream
-        self._connections = self._upstream.of(lease.worker)
-        self._connection: UpstreamConnection | None = None
-        self._is_kept = False
-        self._is_lost_once = False
-        self._is_cancelled = False
-        self._is_sent = False
-        self.body = b""
-        """What to send; until the worker answers, it may have to be sent once more."""
-        self._verdict = Verdict.ACCEPT
-        self._head: ResponseHead | None = None
-        self._held = bytearray()
 
     # There.
 
+    def take_kept(self) -> bool:
+        """Take a kept connection. Whether there was one."""
+        # Not looked up before: a decode leg may begin long after the pair was chosen, and what is unused is forgotten.
+        self._connections = connections = self._upstream.of(self.lease.worker)
+        self._connection = connection = connections.take_idle()
+        self._is_kept = is_kept = connection is not None
+        return is_kept
+
     async def connect(self) -> None:
-        """Take a kept connection, or open one. LegFailed when that fails."""
-        # Looked up again: a decode leg may begin long after the pair was chosen, and what is not used is forgotten.
-        self._connections = self._upstream.of(self.lease.worker)
-        self._connection = self._connections.take_idle()
-        self._is_kept = self._connection is not None
-        if self._connection is None:
-            await self._connect()
+        """Open a connection. LegFailed when that fails."""
+        try:
+            self._connections = self._upstream.of(self.lease.worker)
+            self._connection = await self._connections.connect()
+        except ConnectFailed as error:
+            error.request_lost = self._is_lost_once
+            if self._run is not None and not self._is_cancelled:
+                raise self._run.fail(self, error) from error
 
     def send(self) -> None:
         """Send the request on the connection that was opened."""
         connection = self._connection
+        exchange = self._exchange
         if connection is None:
             return
-        if self._is_cancelled or self._exchange.client_gone or self._exchange.started:
+        if self._is_cancelled or exchange.client_gone or exchange.started:
             # The other leg has decided it while this one was connecting: no engine shall begin with it.
             self.cancel()
         elif connection.is_closed:
             self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
         else:
             self._is_sent = True
-            self._mark_sent()
-            head = self._exchange.head_for(self._connections.address, len(self.body))
-            connection.send(self._head_to_send(head), self.body, self)
+            body = self.body
+            head = exchange.head_for(self._connections.address, len(body))
+            connection.send(readable(head) if self.collects else head, body, self)
 
     async def send_again(self) -> None:
         """Send what was lost on a new connection."""
         self.is_lost = self._is_sent = False
-        await self._connect()
+        await self.connect()
         self.send()
 
     def cancel(self) -> None:
@@ -96,21 +114,6 @@ class Leg:
         self._run = None
         self.body = b""
 
-    async def _connect(self) -> None:
-        try:
-            self._connections = self._upstream.of(self.lease.worker)
-            self._connection = await self._connections.connect()
-        except ConnectFailed as error:
-            error.request_lost = self._is_lost_once
-            if self._run is not None and not self._is_cancelled:
-                raise self._run.fail(self, error) from error
-
-    def _mark_sent(self) -> None:
-        """The prefill leg is the one that a request waits for."""
-
-    def _head_to_send(self, head: bytes) -> bytes:
-        return head
-
     # And back.
 
     def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
@@ -120,12 +123,13 @@ class Leg:
         if self._exchange.client_gone:
             return
         if head is not None:
-            self.status = head.status
+            self.status = status = head.status
             self._head = head
             self.body = b""
-            self._verdict = judge(self.side, head.status, client_has_bytes=self._exchange.started)
-            if self._run is not None and self._verdict in (Verdict.PASS, Verdict.REPLACE):
-                self._run.cancel_other(self)
+            if status != 200:
+                self._verdict = judge(self.side, status, client_has_bytes=self._exchange.started)
+                if self._run is not None and self._verdict in (Verdict.PASS, Verdict.REPLACE):
+                    self._run.cancel_other(self)
         if self._verdict is Verdict.ACCEPT:
             self._accept(body, complete)
         elif self._verdict is Verdict.REPLACE:
@@ -164,26 +168,40 @@ class Leg:
 
     def _hold(self, body: bytes, complete: bool) -> None:
         """Keep an answer back until it is whole. One that is too long to be kept is the client's."""
-        self._held += body
+        held = self._collect(body)
         self.is_holding = not complete
         if complete:
             self._held_back()
-        elif len(self._held) > MAX_HELD_BYTES:
+        elif len(held) > MAX_HELD_BYTES:
             self._pass_on(b"", False)
+
+    def _collect(self, body: bytes) -> bytearray:
+        """Keep this, too. All that is kept."""
+        held = self._held
+        if held is None:
+            held = self._held = bytearray()
+        held += body
+        return held
 
     def _held_back(self) -> None:
         run, head = self._run, self._head
         if run is not None and head is not None:
-            run.fail(self, HeldAnswer(head, bytes(self._held), run.router_lines, self.status))
+            run.fail(self, HeldAnswer(head, bytes(self._held or b""), run.router_lines, self.status))
 
     def _pass_on(self, body: bytes, complete: bool) -> None:
         """What is held, what came now and all that follows is the client's, as it is."""
-        if self._run is None:
+        run, exchange = self._run, self._exchange
+        if run is None:
             return
         connection, self._connection = self._connection, None
-        self._run.begun()
-        self._exchange.attach(connection, self._run.router_lines)
+        run.begun()
+        exchange.attach(connection, run.router_lines)
         if connection is not None:
-            connection.hand_to(self._exchange)
+            connection.hand_to(exchange)
         head, self._head = self._head, None
-        self._exchange.response_received(head, bytes(self._held) + body if self._held else body, complete)
+        exchange.response_received(head, bytes(self._held) + body if self._held else body, complete)
+
+
+def readable(head: bytes) -> bytes:
+    """The head of a request whose answer must not come compressed."""
+    return _ACCEPT_ENCODING.sub(b"", head) if b"accept-encoding" in head.lower() else head

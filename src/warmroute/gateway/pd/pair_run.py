@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request
@@ -44,7 +45,6 @@ class PairRun:
         "is_given_back",
         "pair",
         "prefill",
-        "router_lines",
     )
 
     def __init__(
@@ -55,7 +55,6 @@ class PairRun:
         self.pair = pair
         self.failure: LegFailed | None = None
         self.is_given_back = False
-        self.router_lines = b""
         self.prefill = PrefillLeg(self, pair.prefill)
         self.decode = DecodeLeg(self, pair.decode)
         self._merge: Callable[[bytes], AnswerEdit | None] | None = None
@@ -63,46 +62,59 @@ class PairRun:
         self._any_follows = False
         self._tried_decode = tried_decode
 
-    def take(self, handover: Handover, *, may_be_given_back: bool) -> None:
-        """Learn what is to be sent."""
-        self._tell()
-        if may_be_given_back:
-            self.decode.reschedule = handover.reschedule
-        self.prefill.body = handover.prefill_body
+    @property
+    def router_lines(self) -> bytes:
+        """What the client is told of who answers."""
+        of, pair = self.gateway.upstream.of, self.pair
+        decode = of(pair.decode.worker)
+        return b"%b%b%b" % (decode.url_line, of(pair.prefill.worker).role_line, decode.role_line)
+
+    def answer(self, handover: Handover, *, may_be_given_back: bool) -> Awaitable[None]:
+        """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
+        prefill, decode = self.prefill, self.decode
+        prefill.body = handover.prefill_body
+        if may_be_given_back and handover.reschedule is not None:
+            decode.reschedule = handover.reschedule
+            decode.is_plain = False
         if isinstance(handover, InTurn):
             self._follow = handover.follow
             self._any_follows = handover.any_follows
-            self.prefill.collects = True
-            return
-        self.decode.body = handover.decode_body
-        self._merge = handover.merge
+            prefill.collects = True
+            return self._in_turn()
+        decode.body = handover.decode_body
         if handover.merge is not None:
-            self.prefill.collects = self.decode.waits_for_edit = True
-
-    async def answer(self) -> None:
-        """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
-        await (self._together() if self._follow is None else self._in_turn())
+            self._merge = handover.merge
+            prefill.collects = decode.waits_for_edit = True
+            decode.is_plain = False
+        return self._together()
 
     async def _together(self) -> None:
         """Nothing is sent before both workers take connections: then neither ever waits for the other in vain."""
         prefill, decode = self.prefill, self.decode
-        await prefill.connect()
-        await decode.connect()
+        if not prefill.take_kept():
+            await prefill.connect()
+        if not decode.take_kept():
+            await decode.connect()
+        self.exchange.sent_at = perf_counter()
         prefill.send()
         decode.send()
         await self._decided()
 
     async def _in_turn(self) -> None:
         prefill = self.prefill
-        await prefill.connect()
+        if not prefill.take_kept():
+            await prefill.connect()
+        self.exchange.sent_at = perf_counter()
         prefill.send()
         await self._decided(prefilled=True)
         if not prefill.has_ended:
             return
         self._redirect()
         self._follow_on()
-        await self.decode.connect()
-        self.decode.send()
+        decode = self.decode
+        if not decode.take_kept():
+            await decode.connect()
+        decode.send()
         await self._decided()
 
     def _redirect(self) -> None:
@@ -112,16 +124,10 @@ class PairRun:
             return
         if not choose_decode_anew(pair, self._tried_decode, self.exchange, self.gateway):
             return
-        reschedule = self.decode.reschedule
-        self.decode.detach()
-        self.decode = DecodeLeg(self, pair.decode)
-        self.decode.reschedule = reschedule
-        self._tell()
-
-    def _tell(self) -> None:
-        """Note what the client is told of who answers."""
-        prefill, decode = map(self.gateway.upstream.of, (self.pair.prefill.worker, self.pair.decode.worker))
-        self.router_lines = decode.url_line + prefill.role_line + decode.role_line
+        before, self.decode = self.decode, DecodeLeg(self, pair.decode)
+        self.decode.reschedule = before.reschedule
+        self.decode.is_plain = before.is_plain
+        before.detach()
 
     def _follow_on(self) -> None:
         """Make the decode leg's request of the prefill leg's answer."""
@@ -131,9 +137,12 @@ class PairRun:
         following = follow(self.prefill.answer)
         if following.recomputes:
             self.gateway.pd.recomputed(self.pair)
-        self.decode.edit = following.edit
-        self.decode.watch = following.watch
-        self.decode.body = following.body
+        decode = self.decode
+        decode.edit = following.edit
+        decode.watch = following.watch
+        if following.edit is not None or following.watch is not None:
+            decode.is_plain = False
+        decode.body = following.body
 
     async def _decided(self, *, prefilled: bool = False) -> None:
         """Wait until the client has its answer, the request was given back or, if `prefilled`, prefill has ended."""
@@ -144,9 +153,10 @@ class PairRun:
             if self.failure is not None:
                 raise self.failure
             exchange.raise_failure()
-            if exchange.is_answered or self.is_given_back or (prefilled and prefill.has_ended):
+            if (exchange.started and exchange.is_answered) or self.is_given_back or (prefilled and prefill.has_ended):
                 return
             if prefill.is_lost:
+                exchange.sent_at = perf_counter()
                 await prefill.send_again()
             elif decode.is_lost:
                 await decode.send_again()
@@ -165,9 +175,10 @@ class PairRun:
 
     def begun(self) -> None:
         """The client's answer begins: nothing is sent again. A good one shows that the prompt was computed."""
-        if 200 <= self.decode.status < 300:
-            self.prefill.begun()
-        self.prefill.body = self.decode.body = b""
+        prefill = self.prefill
+        if not prefill.has_begun and 200 <= self.decode.status < 300:
+            prefill.begun()
+        prefill.body = self.decode.body = b""
 
     def give_back(self, request: Request) -> None:
         """The decode worker's answer is none: another pair shall get this request."""
@@ -194,18 +205,18 @@ class PairRun:
 
     def close(self, outcome: Outcome) -> None:
         """Give back what is still held. A prefill leg that is not over when all went well may end by itself."""
-        prefill = self.prefill
-        self.exchange.detach()
-        self.decode.cancel()
+        prefill, decode = self.prefill, self.decode
         self.pair.decode.release(outcome)
-        if outcome is Outcome.SERVED:
-            prefill.linger()
-        else:
+        if outcome is not Outcome.SERVED:
+            self.exchange.detach()
+            decode.cancel()
             prefill.cancel()
             prefill.end(outcome, self._prefill_status(outcome))
+            self.failure = None
+        elif not prefill.has_ended:
+            prefill.linger()
         prefill.detach()
-        self.decode.detach()
-        self.failure = None
+        decode.detach()
 
     def _prefill_status(self, outcome: Outcome) -> int:
         failure = self.failure

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import Request
@@ -19,7 +20,7 @@ from warmroute.gateway.pd.alone import (
     may_serve_alone,
     reason_for_alone,
     serve_without_prefill,
-    serves_cached,
+    serves_alone,
     try_cached,
 )
 from warmroute.gateway.pd.failure import LegFailed
@@ -39,22 +40,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
-    """Let a prefill and a decode worker answer the exchange, or a decode worker alone where a pair cannot."""
-    exchange.request = _request(exchange, prompt, gateway)
-    decode = gateway.fleet.pairs(prompt.model).decode
-    check_model(prompt.model, decode, gateway)
-    reason = reason_for_alone(exchange.request, decode, gateway)
+def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
+    """Let a prefill and a decode worker answer the exchange, or a decode worker alone where a pair cannot.
+
+    To be awaited; a coroutine of its own would only be one more to pass.
+    """
+    exchange.request = request = _request(exchange, prompt, gateway)
+    pairs = gateway.fleet.pairs(prompt.model)
+    if gateway.strict_models:
+        check_model(prompt.model, pairs.decode, gateway)
+    reason = reason_for_alone(request, pairs.decode, gateway)
     if reason is not None:
         gateway.metrics.pd_decode_alone(reason)
-        return await serve_from(lambda: gateway.fleet.pairs(prompt.model).decode, exchange, prompt, gateway)
-    await _try_pairs(exchange, prompt, gateway)
+        return serve_from(lambda: gateway.fleet.pairs(prompt.model).decode, exchange, prompt, gateway)
+    return _try_pairs(pairs, exchange, prompt, gateway)
 
 
-async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
+async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     tried = Tried()
     while True:
-        pairs = gateway.fleet.pairs(prompt.model)
         try:
             pair = gateway.scheduler.select_pair(
                 prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
@@ -68,6 +72,7 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
                 if tried.answer is None:
                     raise
                 return _give_up(exchange, pairs, tried)
+            pairs = gateway.fleet.pairs(prompt.model)
             continue
         except NoPair:
             return await _without_pair(exchange, prompt, pairs, tried, gateway)
@@ -75,10 +80,11 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             gateway.metrics.failed_over(tried.reason)
             tried.reason = ""
         try:
-            if serves_cached(pair, gateway):
+            if pair.decode.uncached_tokens < gateway.pd.min_uncached_tokens and serves_alone(pair, gateway):
                 return await try_cached(pair, exchange, prompt, gateway)
-            if not await _hand_over(exchange, pair, gateway, tried, _may_give_back(pair, pairs, tried, gateway)):
+            if not await _hand_over(exchange, pair, pairs, tried, gateway):
                 return
+            tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
         except LegFailed as failure:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
@@ -86,8 +92,7 @@ async def _try_pairs(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> No
             if not (failure.is_told or _may_go_on(failure, tried, exchange, prompt, gateway)):
                 return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
-            continue
-        tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
+        pairs = gateway.fleet.pairs(prompt.model)
 
 
 def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
@@ -97,24 +102,25 @@ def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
     return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
 
 
-async def _hand_over(
-    exchange: Exchange, pair: PairLease, gateway: Gateway, tried: Tried, may_be_given_back: bool
-) -> bool:
+async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:
     """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
-    workers = (pair.prefill.worker, pair.decode.worker)
-    for worker in workers:
-        if worker.suspect:
-            gateway.fleet.attempt_started(worker, exchange.request_id)
+    workers = pair.prefill.worker, pair.decode.worker
+    if workers[0].suspect or workers[1].suspect:
+        _begin_attempt(workers, exchange, gateway)
     run = PairRun(exchange, pair, gateway, tried.decode)
     outcome = Outcome.FAILED
     try:
         dialect, prefill, decode = gateway.fleet.handshake(*workers)
-        run.take(dialect.begin(exchange.request, prefill, decode, gateway.rng), may_be_given_back=may_be_given_back)
-        await run.answer()
+        handover = dialect.begin(exchange.request, prefill, decode, gateway.rng)
+        may_be_given_back = handover.reschedule is not None and _may_give_back(pair, pairs, tried, gateway)
+        answered = run.answer(handover, may_be_given_back=may_be_given_back)
+        del handover  # it has the bodies, and the answer may take long
+        await answered
         if not run.is_given_back and exchange.status < 400:
             outcome = Outcome.SERVED
-        _judge_others(pair, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
+        if pair.prefill.worker.suspect or pair.decode.worker.suspect:
+            _judge_others(pair, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
         return run.is_given_back
     except LegFailed as failure:
         _judge_others(pair, Verdict.NEUTRAL, exchange, gateway, but=failure.worker)
@@ -130,6 +136,12 @@ async def _hand_over(
         raise
     finally:
         run.close(outcome)
+
+
+def _begin_attempt(workers: tuple[Worker, ...], exchange: Exchange, gateway: Gateway) -> None:
+    for worker in workers:
+        if worker.suspect:
+            gateway.fleet.attempt_started(worker, exchange.request_id)
 
 
 def _judge_others(

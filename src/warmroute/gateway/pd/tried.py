@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warmroute.gateway.attempts import counts
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.held import HeldAnswer
@@ -11,7 +9,6 @@ from warmroute.gateway.pd.verdict import Side
 from warmroute.scheduling.worker import Worker
 
 
-@dataclass(slots=True)
 class Tried:
     """The workers that are not to be asked again, and how the last ones failed.
 
@@ -19,6 +16,7 @@ class Tried:
     engines have given the request back, `count` the attempts that failed, `reason` is why the last one did.
     """
 
+    # As defaults of the class they cost nothing: most requests meet with nothing.
     prefill: tuple[Worker, ...] = ()
     decode: tuple[Worker, ...] = ()
     answer: HeldAnswer | None = None
