@@ -18,8 +18,9 @@ from warmroute.fleet.client import REQUEST_ERRORS
 from warmroute.gateway.tokenizer_state import TokenizerState
 from warmroute.prompts.body import Kind
 from warmroute.prompts.chat_template import ChatTemplate
-from warmroute.prompts.engine_input import Chat, EngineInput, Ids, Text, read_engine_input
+from warmroute.prompts.engine_input import Chat, EngineInput, Ids, Text
 from warmroute.prompts.fingerprint import pack_token_ids
+from warmroute.prompts.known_messages import KnownMessages
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
@@ -32,6 +33,7 @@ _INLINE_CHARACTERS = 2048
 """About the length at which encoding takes as long as the hop to a thread and back."""
 _THREADS = 2
 _CACHE_BYTES = 128 * 1024 * 1024
+_MESSAGES_BYTES = 64 * 1024 * 1024
 
 Ask = Callable[[str, str, bytes, float], Awaitable[tuple[int, bytes]]]
 
@@ -52,12 +54,13 @@ class ExactTokens:
     def __init__(self, source: BlockSource, timeout_seconds: float) -> None:
         self._source = source
         self._state = TokenizerState(timeout_seconds)
+        self._messages = KnownMessages(_MESSAGES_BYTES)
 
-    async def refine(self, prompt: Prompt, body: bytes, kind: Kind, _ladder: Ladder) -> Prompt:
+    async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
         """The prompt with its blocks and its exact length; as it is where the engine's tokens cannot be told."""
         if len(body) > _LONGEST_BODY:
             return prompt
-        given = read_engine_input(body, kind)
+        given = self._messages.read(body, kind, prompt.fingerprint, ladder)
         if given is None:
             return prompt
         try:
@@ -95,7 +98,7 @@ class LocalBlocks:
         else:
             assert isinstance(asked, Text)  # noqa: S101 - ids need no tokenizer
             text, cache, prefix = asked.text, self._texts, self._prefix(asked)
-        work = cache.plan(text)
+        work = cache.plan(text, prompt.fingerprint)
         if sum(map(len, work.parts)) <= _INLINE_CHARACTERS:
             ids = self._tokenizer.encode_parts(work.parts)
         else:

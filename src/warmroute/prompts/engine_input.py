@@ -7,7 +7,7 @@ is tokenised are left to the approximate index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -66,15 +66,18 @@ class EngineInput:
     salt: str | None = None
 
 
-def read_engine_input(body: bytes, kind: Kind) -> EngineInput | None:
-    """What the engine will tokenise; None where that cannot be told."""
+def read_engine_input(body: bytes, kind: Kind, earlier: Sequence[dict[str, Json]] | None = None) -> EngineInput | None:
+    """What the engine will tokenise; None where that cannot be told.
+
+    `earlier` are messages of a chat that were read before: the body has the number 0 in their place.
+    """
     try:
         fields = _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     if not isinstance(fields, dict) or any(fields.get(name) for name in _UNCERTAIN):
         return None
-    prompt = _chat(fields) if kind == "chat" else _completion(fields) if kind == "completions" else None
+    prompt = _chat(fields, earlier) if kind == "chat" else _completion(fields) if kind == "completions" else None
     salt = fields.get("cache_salt")
     if prompt is None or not (salt is None or isinstance(salt, str)):
         return None
@@ -90,9 +93,11 @@ def _completion(fields: dict[str, Json]) -> Text | Ids | None:
     return None
 
 
-def _chat(fields: dict[str, Json]) -> Chat | None:
+def _chat(fields: dict[str, Json], earlier: Sequence[dict[str, Json]] | None) -> Chat | None:
     messages, tools = fields.get("messages"), fields.get("tools")
     if not isinstance(messages, list) or not messages or fields.get("add_special_tokens"):
+        return None
+    if earlier is not None and messages.pop(0) != 0:
         return None
     read = [_message(message) for message in messages]
     options: dict[str, Json] = {}
@@ -104,6 +109,8 @@ def _chat(fields: dict[str, Json]) -> Chat | None:
     whole = [message for message in read if message is not None]
     if len(whole) < len(read) or not (tools is None or isinstance(tools, list)):
         return None
+    if earlier is not None:
+        whole = [*earlier, *whole]
     return Chat(whole, tools or None, fields.get("add_generation_prompt") is not False, options)
 
 

@@ -2,25 +2,23 @@
 
 A text is cut where its tokens on both sides cannot depend on each other: before a special token, and before a line that
 begins with a visible sign. What was tokenised before is remembered with its cuts; of a text that begins like it, only
-what follows the last common cut is encoded. Texts are found again by a ladder of hashes, and compared in full.
+what follows the last common cut is encoded. Texts are found again by the fingerprints of their prompts, and compared in
+full.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from warmroute.prompts.fingerprint import fingerprint
-from warmroute.prompts.ladder import Ladder
+from warmroute.prompts.prefix_store import PrefixStore
 from warmroute.prompts.token_blocks import TOKEN_BYTES, TokenBlocks
 
 _LINE_CUT = re.compile(r"\n(?=\S)")
 _CUT_EVERY = 4096
 """Characters between two cuts at line ends."""
-_ENTRY_BYTES = 1000
 _KEY_BYTES_PER_TOKEN = 4
 """Of a block key in every 16 tokens, roughly."""
 
@@ -37,28 +35,24 @@ class Encoder(Protocol):
         """The ids of each part, without special tokens added."""
 
 
-class _Entry:
-    """A text with its tokens. `cuts`: places (in characters) and how many tokens come before them.
+class _Known(NamedTuple):
+    """A text with its tokens. `cuts`: places (in characters) and how many tokens come before them."""
 
-    `reachable` counts the hashes that lead here; when longer texts have taken over all of them, the entry goes.
-    """
+    text: str
+    blocks: TokenBlocks
+    cuts: list[tuple[int, int]]
 
-    __slots__ = ("blocks", "cuts", "hashes", "reachable", "size", "text")
-
-    def __init__(self, text: str, blocks: TokenBlocks, cuts: list[tuple[int, int]], hashes: list[int]) -> None:
-        self.text = text
-        self.blocks = blocks
-        self.cuts = cuts
-        self.hashes = hashes
-        self.reachable = 0
-        self.size = _ENTRY_BYTES + 2 * len(text) + blocks.tokens * (TOKEN_BYTES + _KEY_BYTES_PER_TOKEN)
+    @property
+    def size(self) -> int:
+        """Memory that this takes, roughly, in bytes."""
+        return 2 * len(self.text) + self.blocks.tokens * (TOKEN_BYTES + _KEY_BYTES_PER_TOKEN)
 
 
 class Work(NamedTuple):
     """What is left to do for a text: `parts` to encode, behind the `tokens` that `known` has before `start`."""
 
     text: str
-    hashes: list[int]
+    hashes: Sequence[int]
     known: TokenBlocks | None
     cuts: list[tuple[int, int]]
     start: int
@@ -70,27 +64,25 @@ class TokenCache:
     """Bounded by `max_bytes`: the texts that were used least recently go. Not to be used by two threads at once."""
 
     def __init__(self, encoder: Encoder, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.size_bytes = 0
         self._encoder = encoder
-        self._ladder = Ladder.default()
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        self._by_hash: dict[int, int] = {}
-        self._next = 0
+        self._store: PrefixStore[_Known] = PrefixStore(max_bytes)
         specials = "|".join(re.escape(one) for one in sorted(encoder.specials, key=len, reverse=True) if one)
         self._special = re.compile(specials) if specials else None
 
-    def plan(self, text: str) -> Work:
-        """Look up what is known of a text, and cut what is left."""
-        hashes = fingerprint(text.encode("utf-8", "surrogatepass"), self._ladder, 0)
-        number = next((found for one in reversed(hashes) if (found := self._by_hash.get(one)) is not None), None)
-        if number is None:
+    @property
+    def size_bytes(self) -> int:
+        """Memory that is taken, roughly."""
+        return self._store.size_bytes
+
+    def plan(self, text: str, hashes: Sequence[int]) -> Work:
+        """Look up what is known of a text, and cut what is left. `hashes` is the fingerprint of what it was made of."""
+        found = self._store.find(hashes)
+        if found is None:
             return self._work(text, hashes, None, [], 0, 0)
-        self._entries.move_to_end(number)
-        entry = self._entries[number]
-        shared = self._shared_cuts(text, entry)
-        start, tokens = entry.cuts[shared - 1] if shared else (0, 0)
-        return self._work(text, hashes, entry.blocks, entry.cuts[:shared], start, tokens)
+        _, known = found
+        shared = self._shared_cuts(text, known)
+        start, tokens = known.cuts[shared - 1] if shared else (0, 0)
+        return self._work(text, hashes, known.blocks, known.cuts[:shared], start, tokens)
 
     def finish(
         self,
@@ -118,11 +110,11 @@ class TokenCache:
             position += len(part)
             tokens += len(encoded)
         blocks = TokenBlocks(b"".join(pieces), salt, estimated_tokens, work.known, work.tokens)
-        if work.hashes:
-            self._remember(_Entry(work.text, blocks, cuts, work.hashes))
+        known = _Known(work.text, blocks, cuts)
+        self._store.put(work.hashes, known, known.size)
         return blocks
 
-    def _shared_cuts(self, text: str, entry: _Entry) -> int:
+    def _shared_cuts(self, text: str, entry: _Known) -> int:
         """How many of the entry's cuts lie in what both texts begin with, and are places to cut in both."""
         low, high = 0, len(entry.cuts)
         if text.startswith(entry.text):  # most texts have grown at their end
@@ -145,7 +137,7 @@ class TokenCache:
     def _work(
         self,
         text: str,
-        hashes: list[int],
+        hashes: Sequence[int],
         known: TokenBlocks | None,
         cuts: list[tuple[int, int]],
         start: int,
@@ -171,33 +163,3 @@ class TokenCache:
                 cuts.append(place)
             last = place
         return cuts
-
-    def _remember(self, entry: _Entry) -> None:
-        if entry.size > self.max_bytes:
-            return
-        number = self._next = self._next + 1
-        self._entries[number] = entry
-        self.size_bytes += entry.size
-        for one in entry.hashes:
-            before = self._by_hash.get(one)
-            if before == number:
-                continue
-            self._by_hash[one] = number
-            entry.reachable += 1
-            if before is not None:
-                self._lose_hash(before)
-        while self.size_bytes > self.max_bytes:
-            self._forget(next(iter(self._entries)))
-
-    def _lose_hash(self, number: int) -> None:
-        entry = self._entries[number]
-        entry.reachable -= 1
-        if not entry.reachable:
-            self._forget(number)
-
-    def _forget(self, number: int) -> None:
-        entry = self._entries.pop(number)
-        self.size_bytes -= entry.size
-        for one in entry.hashes:
-            if self._by_hash.get(one) == number:
-                del self._by_hash[one]
