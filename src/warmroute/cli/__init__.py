@@ -25,7 +25,7 @@ COMMANDS = {
     "top": "watch a running router in the terminal",
     "check": "print the effective configuration, or everything that is wrong with it",
     "engine": "run a simulated engine",
-    "demo": "compare round_robin with cache_aware on simulated engines",
+    "demo": "compare round_robin with the default policy on simulated engines",
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
     "replay": "compare policies on recorded traffic, in virtual time",
 }
