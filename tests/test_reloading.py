@@ -174,7 +174,7 @@ async def test_workers_come_and_go_and_no_stream_is_dropped(caplog):
             await until(lambda: [row.worker.url for row in router.fleet.pool("mixed", None).candidates] == [second.url])
             assert router.fleet.get(first.url).running == 1
             assert router.config.scheduler.hit_ratio_weight == 3.0
-            assert router.scheduler.policy_name("mixed") == "cache_aware"
+            assert router.scheduler.policy_name("mixed") == "least_delay"
             may_end.set()
             assert await client.read_chunk() == b'data: {"n": 1}\n\n'
             assert await client.read_chunk() == b"data: [DONE]\n\n"

@@ -79,7 +79,8 @@ def _compare(
         for one in reversed(routers) if number % 2 else routers:
             run = uvloop.run(play(routers[one], workload, trace, number, args.speed, directory))
             runs[one.name].append(run)
-            shown = f"{run.mean:.2f} s mean, {run.failed} failed, {run.seconds:.0f} s"
+            failures = ", ".join(f"{kind} x {count}" for kind, count in run.errors.items()) or "none failed"
+            shown = f"{run.mean:.2f} s mean, {failures}, {run.seconds:.0f} s"
             print(f"{workload.name}, {one.name}: {shown}", file=sys.stderr, flush=True)
     return runs
 

@@ -36,13 +36,13 @@ REQUESTS = {
     "synthetic": {8: 3000, 32: 12000},
     "claude-code": {8: 14000, 32: 28000},
     "ragpulse": {8: 3000, 32: 12000},
-    "tau-bench": {8: 12000, 32: 40000},
+    "tau-bench": {8: 12000, 32: 48000},
 }
 """By the size of the fleet. In a closed loop it takes many sessions to fill a fleet while the first ones still run."""
 
 SLOWER = {"ragpulse": 4.0, "tau-bench": 4.0}
 """How many times slower the engines are than `EngineModel` says."""
-CACHE_TOKENS = {"tau-bench": 40_000}
+CACHE_TOKENS = {"tau-bench": 30_000}
 """KV cache of each engine where it is smaller than usual."""
 
 _MIX = 0x9E3779B97F4A7C15

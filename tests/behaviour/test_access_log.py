@@ -46,7 +46,7 @@ async def test_a_served_request(lone_worker, tmp_path):
         "path": CHAT,
         "status": 200,
         "outcome": "served",
-        "policy": "cache_aware",
+        "policy": "least_delay",
         "model": "m",
         "session_id": "talk",
     }

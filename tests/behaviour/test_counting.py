@@ -69,7 +69,7 @@ async def test_every_request_is_counted_by_what_came_of_it(lone_worker):
         worker_id = f"127.0.0.1:{lone_worker.port}"
 
         def count(status, outcome, worker=worker_id):
-            labels = f'outcome="{outcome}",policy="cache_aware",role="mixed",status="{status}",worker="{worker}"'
+            labels = f'outcome="{outcome}",policy="least_delay",role="mixed",status="{status}",worker="{worker}"'
             return f"warmroute_requests_total{{{labels}}}"
 
         for status in (b"200 OK", b"200 OK", b"429 Too Many Requests"):

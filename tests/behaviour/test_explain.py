@@ -31,7 +31,7 @@ async def test_a_request_that_asks_is_told_and_kept_and_the_worker_hears_nothing
     worker_id = f"127.0.0.1:{lone_worker.port}"
     told = json.loads(asked.value(b"x-warmroute-decision"))
     (choice,) = told["choices"]
-    assert (choice["role"], choice["policy"], choice["worker"]) == ("mixed", "cache_aware", worker_id)
+    assert (choice["role"], choice["policy"], choice["worker"]) == ("mixed", "least_delay", worker_id)
     assert choice["rows"][0]["worker"] == worker_id
     assert unasked.values(b"x-warmroute-decision") == []
     assert not any(request.values(b"x-warmroute-explain") for request in lone_worker.requests)

@@ -96,7 +96,7 @@ def test_port_flag_overrides_the_file_and_empty_flags_do_not(tmp_path: Path) -> 
     path = write(tmp_path, MIXED)
     assert effective_config([f"--config_path={path}", "--port", "9000"], {}).config.server.port == 9000
     assert effective_config([f"--config_path={path}", "--port", ""], {}, serving=True).config.server.port == 8080
-    assert effective_config(["--config_path", "", "--port=1"], {}).config.scheduler.policy == "cache_aware"
+    assert effective_config(["--config_path", "", "--port=1"], {}).config.scheduler.policy == "least_delay"
 
 
 def test_serving_needs_a_port() -> None:
@@ -229,7 +229,9 @@ def test_flags_that_the_policy_does_not_use_are_refused() -> None:
     assert problem == (
         "--hit-ratio-weight is not used by policy random; it is for policies cache_aware, remote_cache_aware"
     )
-    assert effective_config(["--hit-ratio-weight", "2"], {}).notes == ("--port or server.port is required",)
+    assert effective_config(["--policy", "cache_aware", "--hit-ratio-weight", "2"], {}).notes == (
+        "--port or server.port is required",
+    )
 
 
 def test_with_splitwise_the_pair_of_policies_decides_what_is_used() -> None:
@@ -294,8 +296,8 @@ def test_every_error_is_told_at_once(tmp_path: Path) -> None:
         "unknown environment variable WARMROUTE_PROT (nearest known: WARMROUTE_PORT)",
         "--max-body-bytes must be greater than or equal to 1, not '0'",
         "F:2: scheduler.policy names an unknown policy nope (known: cache_aware, fd_metrics_score, "
-        "fd_remote_metrics_max_gpu_block, fd_remote_metrics_score, least_delay, power_of_two, process_tokens, random, "
-        "remote_cache_aware, request_num, round_robin)",
+        "fd_remote_metrics_max_gpu_block, fd_remote_metrics_score, kv_room, least_delay, power_of_two, process_tokens, "
+        "random, remote_cache_aware, request_num, round_robin)",
         "--port or server.port is required",
     ]
 

@@ -32,7 +32,7 @@ async def test_a_router_that_can_serve_is_0(capsys: Captured):
         assert await status(url) == 0
         out = capsys.readouterr().out
         assert out.startswith(f"can serve: 1 of 1 workers can get requests\n{url}: warmroute ")
-        assert "cache_aware" in out
+        assert "least_delay" in out
 
 
 async def test_a_router_without_a_usable_worker_is_1_and_says_whom_it_waits_for(capsys: Captured):

@@ -66,6 +66,15 @@ def test_each_role_is_measured_by_its_own(world, role):
     assert routable(roster, role) == ["b:1"]
 
 
+@pytest.mark.parametrize(("role", "left"), [("mixed", 1), ("prefill", 1), ("decode", 2)])
+def test_a_single_request_proves_nothing_where_its_prompt_is_computed_elsewhere(world, role, left):
+    roster = world.roster()
+    silent, peer = healthy(roster, role=role), healthy(roster, "b:1", role)
+    wait_on(world, silent, 1)
+    pass_time(world, roster, 30, peer)
+    assert len(routable(roster, role)) == left
+
+
 def test_when_nobody_waits_there_any_more_it_is_back(world):
     roster = world.roster()
     silent, other = healthy(roster), healthy(roster, "b:1")

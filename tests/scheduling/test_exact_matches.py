@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.kv_events import SIZE, prompt, stored
+from tests.support.kv_events import SIZE, prompt, removed, stored
 from tests.support.pools import chain, make_worker, pool_of
 
 from warmroute.prompts.ladder import Ladder
@@ -140,6 +140,24 @@ def test_a_publisher_that_loses_removals_is_found_out(house: House):
 def test_an_eviction_between_two_good_answers_is_none_of_its_faults(house: House):
     house.publisher(house.one, Coverage.COMPLETE, BLOCKS)
     assert answers(house, *([3] * (MISSES - 1) + [8]) * 3) == []
+
+
+def test_an_eviction_that_the_events_have_told_is_none_of_its_faults(house: House):
+    """In a full cache every prompt may lose some of its blocks while it waits, again and again."""
+    house.publisher(house.one, Coverage.COMPLETE, BLOCKS)
+    source = house.exact.source(house.one)
+    distrusted: list[Worker] = []
+    house.exact.on_distrust = distrusted.append
+    for _ in range(2 * MISSES):
+        lease = house.send(house.one)
+        assert lease.matched_tokens == 8 * SIZE
+        source.apply([removed(*(BLOCKS[: end + 1] for end in range(3, 8)))])
+        source.apply([stored(BLOCKS, 3)])
+        lease.release(Outcome.SERVED)
+        learn(lease, TOKENS, 3 * SIZE, house.index, house.exact)
+    assert distrusted == []
+    # Fewer than what was taken back: that is something else.
+    assert answers(house, *[1] * MISSES) == [house.one]
 
 
 def test_more_than_was_promised_is_no_fault(house: House):

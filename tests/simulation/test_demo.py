@@ -48,11 +48,11 @@ def test_it_compares_two_policies(tmp_path, monkeypatch):
     for row in ("requests", "cached share", "TTFT p50 / p90 / p99", "end to end p50 / p99", "requests per worker"):
         assert row in output
     rounds = json.loads(figures.read_text())
-    assert list(rounds) == ["round_robin", "cache_aware"]
+    assert list(rounds) == ["round_robin", "least_delay"]
     for measured in rounds.values():
         assert (measured["requests"], measured["failed"]) == (12, 0)
         assert sum(measured["requests_per_worker"].values()) == 12
-    assert rounds["cache_aware"]["cached_share"] > rounds["round_robin"]["cached_share"]
+    assert rounds["least_delay"]["cached_share"] > rounds["round_robin"]["cached_share"]
 
 
 def test_it_compares_them_on_prefill_and_decode_engines(tmp_path):

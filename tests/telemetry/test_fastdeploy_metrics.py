@@ -15,7 +15,7 @@ def test_the_names_and_labels_are_those_of_the_go_router():
     metrics = FastDeployMetrics()
     for number in range(100):
         metrics.request_done("/v1/completions", 200, number / 100)
-    metrics.worker_answered("", "http://p:1", "http://d:1", 200)
+    metrics.worker_answered((("", "http://p:1", "http://d:1"), 200))
     metrics.session_placed("s", "http://p:1")
     assert samples(metrics) == {
         'http_requests_total{endpoint="/v1/completions",method="POST",status_code="200"}': 100,
@@ -60,8 +60,8 @@ def test_sessions_are_bounded_and_the_oldest_is_forgotten():
 
 def test_series_go_with_their_worker():
     metrics = FastDeployMetrics()
-    metrics.worker_answered("http://a:1", "", "", 200)
-    metrics.worker_answered("http://b:1", "", "", 200)
+    metrics.worker_answered((("http://a:1", "", ""), 200))
+    metrics.worker_answered((("http://b:1", "", ""), 200))
     metrics.keep_workers(["http://b:1"])
     assert [name for name in samples(metrics) if "http://a:1" in name] == []
     assert [name for name in samples(metrics) if "http://b:1" in name] != []

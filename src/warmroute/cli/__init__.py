@@ -6,7 +6,6 @@ load is loaded by `main`, which knows by then what a signal is to do.
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ COMMANDS = {
     "top": "watch a running router in the terminal",
     "check": "print the effective configuration, or everything that is wrong with it",
     "engine": "run a simulated engine",
-    "demo": "compare round_robin with cache_aware on simulated engines",
+    "demo": "compare round_robin with the default policy on simulated engines",
     "bench": "send recorded or synthetic load to any OpenAI endpoint and measure",
     "replay": "compare policies on recorded traffic, in virtual time",
 }
@@ -75,6 +74,8 @@ def _run(name: str, module: ModuleType, args: Namespace) -> int:
     try:
         return int(module.run(args))
     except ValueError as error:
+        import logging  # not before a signal has a handler: it takes as long as all else
+
         logging.getLogger(__name__).debug("%s ended by", name, exc_info=True)
         print(f"warmroute {name}: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_USAGE

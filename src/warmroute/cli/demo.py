@@ -1,4 +1,4 @@
-"""Compare round_robin with cache_aware on four simulated engines, or, with --pd, on two prefill and two decode engines.
+"""Compare round_robin with the default policy on four simulated engines, or --pd on two prefill and two decode engines.
 
 Starts the engines and the router as processes of their own on free ports, plays a multi-turn workload through real
 sockets, once for each policy and with fresh engines each time, and prints a table. Everything that was started is
@@ -20,12 +20,13 @@ from rich.console import Console
 
 from warmroute.cli.signals import EXIT_CODES, until_signal
 from warmroute.cli.values import positive_int
+from warmroute.config.tree import SchedulerConfig
 from warmroute.simulation.demo import DemoPlan, Round, pd_plan, play_round
 from warmroute.simulation.load.progress import LoadProgress
 from warmroute.simulation.load.report import print_table
 from warmroute.simulation.processes import ChildError
 
-POLICIES = ("round_robin", "cache_aware")
+_REFERENCE = "round_robin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +47,11 @@ def run(args: argparse.Namespace) -> int:
     default = pd_plan() if args.pd else DemoPlan()
     load = replace(default.load, sessions=args.sessions, turns=args.turns, seed=args.seed)
     plan = replace(default, load=load, concurrency=args.concurrency)
+    defaults = SchedulerConfig()
+    policies = (_REFERENCE, defaults.prefill_policy if args.pd else defaults.policy)
     rounds: dict[str, Round] = {}
     try:
-        stopped_by = asyncio.run(_play(plan, rounds))
+        stopped_by = asyncio.run(_play(plan, policies, rounds))
     except ChildError as error:
         print(error, file=sys.stderr)
         return 1
@@ -70,9 +73,9 @@ def _handovers(rounds: Mapping[str, Round]) -> Mapping[str, Sequence[str]]:
     }
 
 
-async def _play(plan: DemoPlan, rounds: dict[str, Round]) -> signal.Signals | None:
+async def _play(plan: DemoPlan, policies: Sequence[str], rounds: dict[str, Round]) -> signal.Signals | None:
     async def both() -> None:
-        for policy in POLICIES:
+        for policy in policies:
             with LoadProgress(Console(stderr=True), policy, plan.requests) as progress:
                 rounds[policy] = await play_round(plan, policy, progress.update)
 

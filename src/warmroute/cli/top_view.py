@@ -165,7 +165,7 @@ _COLUMNS = (
     _Column("pending", lambda worker: count(worker.pending_prefill_tokens), 58, sort="pending"),
     _Column("hits", lambda worker: share(worker.hit_share), sort="hits"),
     _Column("TTFT", lambda worker: seconds(worker.ttft_seconds), sort="TTFT"),
-    _Column("req/s", lambda worker: rate(worker.requests_per_second), 70),
+    _Column("req/s 1m", lambda worker: rate(worker.requests_per_second), 70),
     _Column("role", lambda worker: worker.role, 90, is_text=True),
     _Column("engine", lambda worker: worker.dialect or "?", 90, is_text=True),
 )

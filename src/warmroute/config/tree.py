@@ -233,7 +233,7 @@ class SchedulerConfig(_Section):
     """How a worker is chosen."""
 
     policy: Annotated[str, FileDefault("request_num")] = Field(
-        default="cache_aware", description="Policy of mixed workers; with splitwise, of roles that are given none."
+        default="least_delay", description="Policy of mixed workers; with splitwise, of roles that are given none."
     )
     prefill_policy: Annotated[str, FileDefault("process_tokens")] = Field(
         default="cache_aware", description="Policy of prefill workers."

@@ -70,7 +70,7 @@ class Roster:
         self._clock = clock
         self._on_change = on_change
         self.breakers = Breakers(self.members, clock, self._changed)
-        self._silences = {role: Silences(rules.silence) for role in ROLES}
+        self._silences = {role: Silences(rules.silence, 2 if role == "decode" else 1) for role in ROLES}
         self._departed: WeakValueDictionary[tuple[str, Role], Worker] = WeakValueDictionary()
 
     def add(self, info: InstanceInfo, source: Source, state: State = State.STARTING) -> Member:

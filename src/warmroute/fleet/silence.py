@@ -6,6 +6,7 @@ away. After a short silence the worker is probed at once; after one that is long
 take here, it gets no new requests until it has begun one, or nobody waits there any more.
 
 A prefill worker has begun when its own answer comes, or that of its decode worker, which could not without it.
+A decode worker also waits for prompts that are computed elsewhere, so that a single request there proves nothing.
 """
 
 from __future__ import annotations
@@ -52,10 +53,14 @@ class Look:
 
 
 class Silences:
-    """Remembers since when each worker has been silent. `look` is to be called about once a second, for one role."""
+    """Remembers since when each worker has been silent. `look` is to be called about once a second, for one role.
 
-    def __init__(self, rules: SilenceRules) -> None:
+    A worker is silent while at least so many requests wait there.
+    """
+
+    def __init__(self, rules: SilenceRules, least_waiting: int = 1) -> None:
         self._rules = rules
+        self._least_waiting = least_waiting
         self._quiet: dict[str, _Quiet] = {}
 
     def look(self, members: Iterable[Member], waiting: Waiting, now: float) -> Look:
@@ -83,6 +88,6 @@ class Silences:
     def _state_of(self, member: Member, begun: int, waiting: Waiting, now: float) -> _Quiet:
         own = member.worker.tally.first_tokens
         state = self._quiet.get(member.id)
-        if state is None or own != state.own or not waiting(member.worker):
+        if state is None or own != state.own or waiting(member.worker) < self._least_waiting:
             return _Quiet(now, own, begun)
         return state

@@ -41,7 +41,7 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
                     metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
         if not metrics.answered & SETTLE_MASK:
             metrics.settle()
-    if gateway.tells_of_requests or exchange.decision is not None:
+    if gateway.tells_of_requests or exchange.trace is not None or exchange.decision is not None:
         _tell(exchange, gateway, status, outcome)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(

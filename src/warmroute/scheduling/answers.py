@@ -26,7 +26,7 @@ def learn(
     believed = lease.matched_tokens * prompt_tokens // lease.prompt.tokens
     if exact is not None and lease.prompt.blocks is not None and exact.coverage(lease.worker) is Coverage.COMPLETE:
         if lease.last_used != -inf:
-            exact.judge(lease.worker, believed, cached_tokens)
+            exact.judge(lease.worker, lease.prompt, believed, cached_tokens)
         return believed
     if cached_tokens >= believed - max(TOLERATED_TOKENS, TOLERATED_SHARE * believed):
         index.bear_out(lease.worker)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import Enum
 
+from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
 from warmroute.scheduling.kv_source import KvSource, Name
 from warmroute.scheduling.worker import Worker
@@ -106,18 +107,34 @@ class ExactIndex:
             source.clear()
             self.cover(source, Coverage.NONE)
 
-    def judge(self, worker: Worker, believed_tokens: int, cached_tokens: int) -> None:
+    def judge(self, worker: Worker, prompt: Prompt, believed_tokens: int, cached_tokens: int) -> None:
         """Compare an answer with what was believed: a publisher that had to drop events tells nobody.
 
-        What is evicted while a request waits is no lie, so it takes MISSES answers in a row that had less cached.
+        What is evicted while a request waits is no lie, if the events have told it; and that may come late, so it takes
+        MISSES answers in a row that had less cached.
         """
         if cached_tokens >= believed_tokens:
             self._misses.pop(worker, None)
+            return
+        if self._took_back(worker, prompt, cached_tokens):
             return
         misses = self._misses[worker] = self._misses.get(worker, 0) + 1
         if misses >= MISSES:
             del self._misses[worker]
             self.on_distrust(worker)
+
+    def _took_back(self, worker: Worker, prompt: Prompt, cached_tokens: int) -> bool:
+        """Whether the events have lately taken back the block at which what was cached of this prompt ends."""
+        blocks = prompt.blocks
+        if blocks is None:
+            return False
+        lora = self._lora(prompt.model)
+        for source in self._sources.get(worker, {}).values():
+            if source.unit:
+                keys, first = blocks.keys(source.unit, lora), cached_tokens // source.unit
+                if first < len(keys) and keys[first] in source.taken_back:
+                    return True
+        return False
 
     def match(self, blocks: TokenBlocks, model: str | None = None) -> dict[Worker, int]:
         """Tokens of the longest prefix of this prompt that each worker holds; workers that hold none are left out.

@@ -24,6 +24,7 @@ from xxhash import xxh3_64_intdigest
 
 from warmroute.prompts.token_blocks import TOKEN_BYTES, extra_bytes, root_key
 from warmroute.scheduling.kv_events import Cleared, KvEvent, Removed, Stored
+from warmroute.scheduling.taken_back import TakenBack
 from warmroute.scheduling.worker import Worker
 
 MOST_ADAPTERS = 1024
@@ -71,6 +72,7 @@ class KvSource:
         """Blocks that were announced, taken back, without a known parent, and those that no rule admits."""
         self.names: dict[Name, int] = {}
         """The key for each of the engine's names."""
+        self.taken_back = TakenBack()
         self._keys = keys
         self._on_unit = on_unit
         self._block_size = 0
@@ -226,6 +228,7 @@ class KvSource:
             key = self.names.pop(name, None)
             if key is not None:
                 self._keys.let_go(key, self.bit)
+                self.taken_back.add(key)
             elif self._parts.pop(name, None) is not None:
                 self._keys.count_parts(-1)
 

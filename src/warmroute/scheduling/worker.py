@@ -16,7 +16,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 class Load:
     """What open leases hold on one worker. Only the ledger changes it; everybody may read it.
 
-    No policy of our own reads `active_tokens`; it is for those of others.
+    Of our own policies only `kv_room` reads `active_tokens`.
     """
 
     __slots__ = ("active_tokens", "pending_prefill_tokens", "running_requests")

@@ -18,6 +18,9 @@ from prometheus_client.registry import Collector
 MOST_SESSIONS = 10_000
 _RECENT = 1024
 _MOST_UNCOUNTED = 512
+
+Answer = tuple[tuple[str, str, str], int]
+"""Mixed, prefill and decode worker by URL, empty where there was none of that role; and the status."""
 _QUANTILES = (0.95, 0.99)
 
 
@@ -27,8 +30,10 @@ class FastDeployMetrics(Collector):
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._requests_over: list[tuple[str, int]] = []
-        self._served: Counter[tuple[str, str, str, int]] = Counter()
-        self._answers: list[tuple[str, str, str, int]] = []
+        self._served: Counter[Answer] = Counter()
+        self._answers: list[Answer] = []
+        self.worker_answered = self._answers.append
+        """Put down that a worker has answered; `request_done` follows."""
         self._durations: dict[str, _Durations] = {}
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self.cache_hits = 0
@@ -45,10 +50,6 @@ class FastDeployMetrics(Collector):
         if len(over) >= _MOST_UNCOUNTED:
             self._settle()
 
-    def worker_answered(self, mixed: str, prefill: str, decode: str, status: int) -> None:
-        """A worker has answered; workers by URL, empty where there was none of that role. `request_done` follows."""
-        self._answers.append((mixed, prefill, decode, status))
-
     def session_placed(self, session: str, worker: str) -> None:
         """A request of a session was placed."""
         self.cache_requests += 1
@@ -61,7 +62,7 @@ class FastDeployMetrics(Collector):
         """Drop the counts of workers that are gone."""
         self._settle()
         known = {"", *urls}
-        for key in [key for key in self._served if not known.issuperset(key[:3])]:
+        for key in [key for key in self._served if not known.issuperset(key[0])]:
             del self._served[key]
 
     def collect(self) -> Iterator[Metric]:
@@ -87,7 +88,7 @@ class FastDeployMetrics(Collector):
             "Inference requests that a worker has answered.",
             labels=("mixed_worker", "prefill_worker", "decode_worker", "status_code"),
         )
-        for (mixed, prefill, decode, status), count in sorted(self._served.items()):
+        for ((mixed, prefill, decode), status), count in sorted(self._served.items()):
             served.add_metric((mixed, prefill, decode, str(status)), count)
         yield served
         yield CounterMetricFamily(
