@@ -286,14 +286,14 @@ class Exchange(ClientRequest):
                 if framing is _CHUNKED:
                     self.pipe = ChunkPipe(self.client.transport.write)
                 lines = b"transfer-encoding: chunked\r\n" + lines
-        return b"%b%b%b%b" % (status_line(head.status, head.reason), head.forwarded, lines, self._own_lines())
+        return b"".join((status_line(head.status, head.reason), head.forwarded, lines, self._own_lines()))
 
     def _own_lines(self) -> bytes:
         """The last lines of every head, ours or a worker's, with the empty line that ends it."""
         if self.decision is not None or self.may_not_know:
             self.extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"%bx-request-id: %b\r\n%b\r\n" % (self.extra_headers, self.request_id, close)
+        return b"".join((self.extra_headers, b"x-request-id: ", self.request_id, b"\r\n", close, b"\r\n"))
 
     # The client's side.
 

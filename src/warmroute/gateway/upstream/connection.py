@@ -9,21 +9,21 @@ the sink takes them as they are, a read that is one chunk costs next to nothing.
 parser gets the head only if something comes that needs a parser.
 """
 
-# ruff: noqa: D102 - most methods are those of asyncio's and httptools' protocols
+# ruff: noqa: D102 - most methods are those of asyncio's protocols
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import cast
 
 import httptools
 
 from warmroute.gateway.chunked import BEGINS, MOST_READ_BYTES, ChunkPipe, whole_chunks
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
-from warmroute.gateway.headers import Framing, Header, ResponseHead, interim_fault, read_response_head
-from warmroute.gateway.known_head import KnownResponse, KnownStream
+from warmroute.gateway.headers import ResponseHead
+from warmroute.gateway.known_head import KnownStream
 from warmroute.gateway.upstream.ends import Owner, Sink
+from warmroute.gateway.upstream.parsed import ParsedResponse
 from warmroute.gateway.upstream.patience import ANSWERING, FRESH, SOME_BYTES, WAITING, Patience
 
 MAX_HEAD_BYTES = 256 * 1024
@@ -33,81 +33,32 @@ _JOINED_BYTES = 64 * 1024
 """Up to here a request's head and body are joined for one write: the copy is cheaper than a second write."""
 
 
-class UpstreamConnection(asyncio.Protocol):
+class UpstreamConnection(ParsedResponse, asyncio.Protocol):
     """A client connection of HTTP/1.1."""
 
-    # More attributes than the instances of a class share the keys of.
     __slots__ = (
         "_between",
-        "_chunked",
-        "_complete",
         "_counted",
-        "_fault",
-        "_fed",
-        "_head",
-        "_head_bytes",
-        "_head_read",
-        "_headers",
-        "_in_chunk",
-        "_interim",
-        "_keep_alive",
         "_missing",
-        "_own_cors",
-        "_owner",
-        "_parser",
-        "_pieces",
         "_pipe",
-        "_reason",
-        "_seen",
         "_since",
         "_sink",
-        "_surplus",
         "_transport",
         "_unparsed",
-        "_until_close",
-        "_wanted_pieces",
-        "on_body",
-        "on_chunk_complete",
-        "on_chunk_header",
         "worker_url",
     )
 
     def __init__(self, owner: Owner, worker_url: str, *, own_cors: bool) -> None:
+        super().__init__(owner, own_cors=own_cors)
         self.worker_url = worker_url
-        self._owner = owner
-        self._own_cors = own_cors
         self._sink: Sink | None = None
         self._pipe: ChunkPipe | None = None  # the sink's, while the response is between two chunks
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._counted = False
-        self._pieces: list[bytes] = []
-        # Bound to the list itself, a piece of body costs no Python frame.
-        self.on_body = self._pieces.append
-        # Nor does a chunk: one that has begun and not ended is an entry of this list.
-        self._in_chunk: list[None] = []
-        self.on_chunk_header = partial(self._in_chunk.append, None)
-        self.on_chunk_complete = self._in_chunk.clear
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        # The response under way. What a clean one leaves unchanged is not set anew for the next.
-        self._headers: list[Header] = []
-        self._reason = b""
-        self._head: ResponseHead | None = None
-        self._head_read = False
-        self._head_bytes = 0
-        self._interim = False
-        self._keep_alive = True
-        self._until_close = False
-        self._chunked = False
         self._between = False  # before, between or behind chunks, and not within a line
         self._unparsed = b""  # the head of the response, if the parser has not seen it
-        self._complete = False
-        self._surplus = False
-        self._wanted_pieces = 0
-        self._fed: bytes | None = None  # what the parser has got of this response, if it was one piece
         self._missing = 0  # bytes to come of a body whose head was known
-        self._seen = WAITING
         self._since = 0.0
-        self._fault = ""
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
         """Send a request; the response goes to `sink`. ConnectionLost when the worker has closed meanwhile."""
@@ -230,7 +181,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._seen = FRESH
         head = self._head
         if self._complete:
-            self._parsed()
+            self._forget_response()
             self._end_exchange()
             sink.response_received(head, body, True)
             return
@@ -245,14 +196,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._chunk_follows()
         if self._fault:
             self._fail(BadResponse(f"invalid response: {self._fault}", self.worker_url, response_seen=True))
-
-    def _parsed(self) -> None:
-        """The parser has come to the end of a response."""
-        self._headers.clear()
-        self._reason = b""
-        self._head = None
-        self._head_read = self._complete = self._chunked = False
-        self._head_bytes = 0
 
     # What needs no parser.
 
@@ -381,56 +324,3 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport.abort()
         if sink is not None:
             sink.response_failed(error)
-
-    # httptools
-
-    def on_message_begin(self) -> None:
-        """A response begins; after a complete one it is one that nobody asked for."""
-        if self._complete and not self._surplus:
-            self._surplus = True
-            self._wanted_pieces = len(self._pieces)
-
-    def on_status(self, reason: bytes) -> None:
-        """The reason phrase, or a part of it."""
-        self._reason += reason
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One field of the header section; after that, of the trailers."""
-        if not self._head_read:
-            self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        """The header section has ended. ValueError, which ends the parsing, for one that cannot be passed on."""
-        if self._complete or self._parser is None:
-            return
-        status = self._parser.get_status_code()
-        if status < 200:
-            self._interim = True
-            self._fed = None
-            self._fault = interim_fault(status, self._headers)
-            if self._fault:
-                raise ValueError(self._fault)
-            return
-        self._head_read = True
-        self._keep_alive = self._parser.should_keep_alive()
-        try:
-            self._head = read_response_head(status, self._reason, self._headers, own_cors=self._own_cors)
-        except ValueError as error:
-            self._fault = str(error)
-            raise
-        self._until_close = self._head.framing is Framing.UNTIL_CLOSE
-        self._chunked = self._head.framing is Framing.CHUNKED
-        if self._fed is not None and self._keep_alive:
-            self._owner.known = KnownResponse.of(self._fed, self._head) or self._owner.known
-            self._owner.known_stream = KnownStream.of(self._fed, self._head) or self._owner.known_stream
-        if status >= 400:
-            self._seen = FRESH  # an engine thinks before it answers, not in the middle of an error
-
-    def on_message_complete(self) -> None:
-        """A response has ended; an interim one makes room for the one it announces."""
-        if self._interim:
-            self._interim = False
-            self._headers = []
-            self._reason = b""
-        elif not self._fault:
-            self._complete = True
