@@ -15,6 +15,8 @@ from benchmarks.compare.workloads import Workload
 
 BUSY_TOO_MUCH = 0.6
 """Share of a core: a load generator or an engine process that needs more is late at times, whoever routes."""
+LATE_TOO_MUCH = 0.5
+"""Lag as a share of the lowest mean of a workload: above it, what was measured is the machine."""
 
 Runs = Mapping[str, Sequence[Run]]
 """All runs of one workload, by contestant."""
@@ -52,12 +54,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One of ours against the peer with the lowest mean. A contestant with errors is nobody's best."""
+    """One of ours against the peer with the lowest mean. A contestant with errors is nobody's best.
+
+    Not `sound` is a comparison of which one side was measured on a machine that could not keep up.
+    """
 
     ours: str
     peer: str
     ratio: float
     target: float
+    sound: bool = True
 
     @property
     def met(self) -> bool:
@@ -73,8 +79,9 @@ def verdicts(workload: Workload, runs: Runs) -> list[Verdict]:
     if not peers:
         return []
     best = min(peers, key=lambda name: rows[name].mean)
+    bearable = LATE_TOO_MUCH * min(row.mean for row in rows.values())
     return [
-        Verdict(name, best, row.mean / rows[best].mean, workload.target)
+        Verdict(name, best, row.mean / rows[best].mean, workload.target, max(row.lag, rows[best].lag) <= bearable)
         for name, row in rows.items()
         if sides[name] == "ours" and not row.errors
     ]
@@ -87,8 +94,10 @@ def table(workload: Workload, runs: Runs, requests: int) -> Table:
     columns = ("", "TTFT mean", "p50", "p99", "cached", "max/mean", "errors", "lag p99", "busiest", "machine")
     for column in columns:
         shown.add_column(column, justify="right" if column else "left", no_wrap=True)
+    bearable = LATE_TOO_MUCH * min(Row.of(of_name).mean for of_name in runs.values())
     for name, of_name in runs.items():
         row = Row.of(of_name)
+        late = row.lag > bearable
         shown.add_row(
             name,
             f"{row.mean:.2f}",
@@ -97,19 +106,21 @@ def table(workload: Workload, runs: Runs, requests: int) -> Table:
             f"{row.cached_share:.1%}",
             f"{row.imbalance:.2f}",
             str(row.errors),
-            f"{row.lag:.2f}",
-            _flagged(row.busiest),
+            _flagged(f"{row.lag:.2f}", late),
+            _flagged(f"{row.busiest:.0%}", row.busiest > BUSY_TOO_MUCH),
             f"{row.machine_busy:.0%}",
         )
     return shown
 
 
-def _flagged(share: float) -> str:
-    return f"[red]{share:.0%}[/red]" if share > BUSY_TOO_MUCH else f"{share:.0%}"
+def _flagged(text: str, bad: bool) -> str:
+    return f"[red]{text}[/red]" if bad else text
 
 
 def sentence(verdict: Verdict) -> str:
     """A verdict in words."""
+    if not verdict.sound:
+        return f"{verdict.ours}: {verdict.ratio:.2f} of {verdict.peer}, [red]not judged: too much lag[/red]"
     met = "[green]met[/green]" if verdict.met else "[red]missed[/red]"
     return f"{verdict.ours}: {verdict.ratio:.2f} of {verdict.peer} (target <= {verdict.target:.2f}) {met}"
 

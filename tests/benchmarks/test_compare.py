@@ -144,6 +144,8 @@ def test_the_best_peer_is_one_without_errors():
     assert (aware.ratio, aware.met) == (0.6, False)
     assert "missed" in sentence(aware)
     assert not verdicts(WORKLOAD, {"warmroute least_delay": run(1.0)})
+    busy = {**runs, "smg": [dataclasses.replace(RUN, mean=2.5, lag=0.9)]}
+    assert "not judged" in sentence(verdicts(WORKLOAD, busy)[0])
     told = as_json({WORKLOAD: runs}, {"smg": "1"}, {"speed": 10})["workloads"]["made"]
     assert told["verdicts"][1] == {**dataclasses.asdict(aware), "met": False}
     assert table(WORKLOAD, runs, 10).row_count == 5

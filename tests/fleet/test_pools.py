@@ -56,6 +56,20 @@ def test_a_pool_is_the_same_object_until_something_changes():
     assert roster.pools.pool("mixed", "m") is not first
 
 
+def test_pairs_are_the_same_object_until_something_changes():
+    roster = Surroundings().roster()
+    member = healthy(roster, "p:1", role="prefill", models=("m",))
+    healthy(roster, "d:1", role="decode", models=("m",))
+    first = roster.pools.pairs("m")
+    assert [row.worker.id for row in first.decode.candidates] == ["d:1"]
+    assert roster.pools.pairs("m") is first
+    assert roster.pools.pairs("other") is roster.pools.pairs(None)
+    roster.hold(member, True)
+    assert roster.pools.pairs("m") is not first
+    healthy(roster, "d:2", role="decode", models=("m",))
+    assert [row.worker.id for row in roster.pools.pairs("m").decode.candidates] == ["d:1", "d:2"]
+
+
 @given(st.permutations(range(6)), st.lists(st.integers(0, 5), max_size=12))
 def test_the_order_is_that_of_arrival_whatever_goes_up_and_down(order, flaps):
     roster = Surroundings().roster()

@@ -157,3 +157,13 @@ def test_render_headers():
     for value in ("a\r\nB: c", "a\n", "a\r", "a\0"):
         with pytest.raises(ValueError, match="control character"):
             render_headers([("A", value)])
+
+
+@pytest.mark.parametrize(
+    ("told", "passed_on"), [(b"8", b"8"), (b"08", b"8"), (b"0", b"0"), (b"000", b"0"), (b"00 ", b"0"), (b"080", b"80")]
+)
+def test_a_length_is_passed_on_without_leading_zeros(told, passed_on):
+    """As it is when a head is known by its bytes, and its number written anew."""
+    head = read_response_head(200, b"OK", [(b"Content-Length", told)])
+    assert head.forwarded == b"Content-Length: %b\r\n" % passed_on
+    assert head.framing is Framing.LENGTH

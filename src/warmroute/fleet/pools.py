@@ -28,6 +28,7 @@ class Pools:
         self._has_lists: set[Role] = set()
         # By the identity of the pools that they were made of, which live as long.
         self._pairs: dict[tuple[int, int], PairPool] = {}
+        self._pairs_of: dict[str | None, PairPool] = {}  # by model, of those that are listed
         self._alone: dict[int, Pool] = {}
         self._is_fresh = False
 
@@ -51,11 +52,15 @@ class Pools:
 
     def pairs(self, model: str | None) -> PairPool:
         """The pairs for a model; made at the first look-up after a change."""
+        if self._is_fresh and (known := self._pairs_of.get(model)) is not None:
+            return known
         prefill, decode = self.pool("prefill", model), self.pool("decode", model)
         key = id(prefill), id(decode)
         pairs = self._pairs.get(key)
         if pairs is None:
             pairs = self._pairs[key] = pair_up(self._in(prefill), self._in(decode))
+        if model is None or ("prefill", model) in self._by_model:
+            self._pairs_of[model] = pairs
         return pairs
 
     def decode_alone(self, model: str | None) -> Pool:
@@ -71,7 +76,7 @@ class Pools:
         return [self._members[candidate.worker.id] for candidate in pool.candidates]
 
     def _build(self) -> None:
-        self._pairs, self._alone = {}, {}
+        self._pairs, self._pairs_of, self._alone = {}, {}, {}
         self._by_model = {}
         self._has_lists = set()
         for role in ROLES:

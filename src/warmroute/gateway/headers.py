@@ -179,6 +179,8 @@ def read_response_head(
             if key == b"content-type":
                 event_stream = value[:17].lower() == b"text/event-stream"
             elif key == b"content-length":
+                if value[:1] == b"0":  # as one number is spelt, so is it known again
+                    value = value.strip(b" \t").lstrip(b"0") or b"0"
                 length = value
                 if status == 204:
                     continue

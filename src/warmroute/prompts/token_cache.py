@@ -119,13 +119,14 @@ class TokenCache:
         low, high = 0, len(entry.cuts)
         if text.startswith(entry.text):  # most texts have grown at their end
             return high
-        probe = high
+        shared = 0  # characters; no part of the texts is compared twice unless they differ there
         while low < high:
-            if text.startswith(entry.text[: entry.cuts[probe - 1][0]]):
-                low = probe
+            probe = (low + high + 1) // 2
+            place = entry.cuts[probe - 1][0]
+            if text.startswith(entry.text[shared:place], shared):
+                low, shared = probe, place
             else:
                 high = probe - 1
-            probe = (low + high + 1) // 2
         # What follows the last one may differ. What follows those before it is shared.
         return low if not low or self._may_cut(text, entry.cuts[low - 1][0]) else low - 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.worker import Pool, Worker
 
@@ -43,32 +42,26 @@ class PairPool:
         )
 
 
-@dataclass(slots=True)
 class PairLease:
     """What one request holds on a prefill and on a decode worker: opened together, given back each in its time."""
 
-    prefill: Lease
-    decode: Lease
+    __slots__ = ("decode", "matched_tokens", "policy", "prefill", "prompt", "worker")
 
-    @property
-    def prompt(self) -> Prompt:
+    def __init__(self, prefill: Lease, decode: Lease) -> None:
+        self.prefill = prefill
+        self.prompt = prefill.prompt
         """What was placed."""
-        return self.prefill.prompt
-
-    @property
-    def matched_tokens(self) -> int:
+        self.matched_tokens = prefill.matched_tokens
         """How many tokens of the prompt the worker that computes it was believed to hold."""
-        return self.prefill.matched_tokens
+        self.decode_with(decode)
 
-    @property
-    def worker(self) -> Worker:
+    def decode_with(self, decode: Lease) -> None:
+        """What the request holds on whoever decodes; a lease before that is the caller's to give back."""
+        self.decode = decode
+        self.worker = decode.worker
         """The worker whose answer is the client's."""
-        return self.decode.worker
-
-    @property
-    def policy(self) -> str:
+        self.policy = decode.policy
         """The policy that chose that worker."""
-        return self.decode.policy
 
     def first_token(self) -> None:
         """The decode worker has begun to answer, so the prefill is done and both hold the prompt."""

@@ -52,14 +52,14 @@ class Leg:
         self.lease = lease
         self._run: PairRun | None = run
         self._exchange = run.exchange
-        self._upstream = run.gateway.upstream
+        self._gateway = run.gateway
 
     # There.
 
     def take_kept(self) -> bool:
         """Take a kept connection. Whether there was one."""
         # Not looked up before: a decode leg may begin long after the pair was chosen, and what is unused is forgotten.
-        self._connections = connections = self._upstream.of(self.lease.worker)
+        self._connections = connections = self._gateway.upstream.of(self.lease.worker)
         self._connection = connection = connections.take_idle()
         self._is_kept = is_kept = connection is not None
         return is_kept
@@ -67,7 +67,7 @@ class Leg:
     async def connect(self) -> None:
         """Open a connection. LegFailed when that fails."""
         try:
-            self._connections = self._upstream.of(self.lease.worker)
+            self._connections = self._gateway.upstream.of(self.lease.worker)
             self._connection = await self._connections.connect()
         except ConnectFailed as error:
             error.request_lost = self._is_lost_once

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.verdict import event_of, status_of
-from warmroute.scheduling.lease import Lease, Outcome
-
-if TYPE_CHECKING:
-    from warmroute.gateway.pd.pair_run import PairRun
+from warmroute.scheduling.lease import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +26,6 @@ class PrefillLeg(Leg):
     has_begun = False
     _timer: asyncio.TimerHandle | None = None
     _is_too_long = False
-
-    def __init__(self, run: PairRun, lease: Lease) -> None:
-        super().__init__(run, lease)
-        self._gateway = run.gateway
 
     def end(self, outcome: Outcome, status: int) -> None:
         """Give the lease back and count the leg with its status (0: not at all). Idempotent."""

@@ -29,7 +29,7 @@ def choose_decode_anew(pair: PairLease, tried: tuple[Worker, ...], exchange: Exc
     before.release(Outcome.ABORTED)
     if before.worker.suspect:
         gateway.fleet.judge(before.worker, Verdict.NEUTRAL, exchange.request_id)
-    pair.decode = lease
+    pair.decode_with(lease)
     if lease.worker.suspect:
         gateway.fleet.attempt_started(lease.worker, exchange.request_id)
     return True
