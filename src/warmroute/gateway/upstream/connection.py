@@ -246,7 +246,7 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
         return True
 
     def _is_end(self, data: bytes, sink: Sink) -> bool:
-        """End a response that the parser has not seen, if this is its end. Else the parser is brought to where it goes on.
+        """End a response that the parser has not seen, if this is its end. Else bring the parser to where it goes on.
 
         Several chunks that are not the last are the parser's: with these it is the faster one.
         """
