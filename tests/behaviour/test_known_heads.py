@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 from tests.support.http_client import COMPLETIONS, Client, post
+from tests.support.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, chunk, head, response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+STREAM = post(body={"model": "m", "messages": [], "stream": True})
 PAUSE = 0.05
 """Long enough for what was sent to be read on its own."""
 
@@ -53,3 +55,46 @@ async def test_the_rest_of_a_body_is_no_request_though_its_answer_is_there(route
         await client.send(inner)
         await asyncio.sleep(PAUSE)
         assert worker.requests == []
+
+
+async def test_the_head_of_an_error_is_not_learned_for_a_stream(router, worker):
+    """What a parser was given before has nothing to do with a stream whose head it gets later."""
+    wrong = head(b"400 Bad Request", [(b"Content-Type", b"application/json"), (b"Content-Length", b"2")])
+
+    async def script(request, connection):
+        number = len(worker.requests)
+        if number in (1, 3):
+            await connection.send(SSE_HEAD)
+            await asyncio.sleep(PAUSE)
+            await connection.send(chunk(b"data: 1\n\n"))
+            await asyncio.sleep(PAUSE)
+            await connection.send(chunk(DONE) + LAST_CHUNK)
+        elif number == 2:
+            await connection.send(wrong + b"{}")
+        else:
+            await connection.send(wrong)
+            await asyncio.sleep(PAUSE)
+            await connection.send(b"{}")
+
+    worker.script = script
+    async with await Client.connect(router.port) as client:
+        statuses = [(await client.ask(STREAM)).status for _ in range(4)]
+    assert statuses == [200, 400, 200, 400]
+    assert {request.connection_number for request in worker.requests} == {worker.requests[0].connection_number}
+
+
+async def test_answers_of_all_kinds_take_turns_on_one_connection(router, worker):
+    bodies = [b"{}", b'{"a":1}']
+    async with await Client.connect(router.port) as client:
+        for status in (b"200 OK", b"429 No", b"204 Nothing", b"304 Not", b"200 OK"):
+            for body in bodies:
+                empty = status[:3] in (b"204", b"304")
+                data = head(status, [(b"X-A", b"1")]) if empty else response(body, status)
+
+                async def script(_request, connection, data=data):
+                    await connection.send(data)
+
+                worker.script = script
+                answer = await client.ask(post())
+                assert answer.status == int(status[:3])
+                assert answer.body == (b"" if empty else body)

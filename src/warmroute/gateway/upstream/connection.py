@@ -259,6 +259,7 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
         self._pipe = None
         head, self._unparsed = self._unparsed, b""
         if head and self._parser is not None:
+            self._fed = None  # what it has been given was of another response
             self._parser.feed_data(head)
             self._head = None
         return False
