@@ -73,3 +73,15 @@ def test_trouble_is_told_once_and_lines_are_counted_until_it_is_over():
     assert writer.lost == 3
     assert len(told) == 1
     writer.close()
+
+
+def test_a_full_file_that_cannot_be_moved_away_loses_nothing(tmp_path: Path):
+    (tmp_path / "log.1" / "in the way").mkdir(parents=True)
+    told: list[str] = []
+    writer = LineWriter(AppendedFile(tmp_path / "log", max_bytes=10, kept=1), "test", told.append, delay=60)
+    for _ in range(3):
+        writer.add(b"123456\n")
+        writer.flush()
+    writer.close()
+    assert (tmp_path / "log").read_bytes() == b"123456\n" * 3
+    assert (writer.lost, len(told)) == (0, 1)

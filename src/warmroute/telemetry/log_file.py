@@ -33,19 +33,27 @@ class AppendedFile:
         self._size = 0
         self._opened()
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append them, in whole lines to each file. Raises OSError; what came before the trouble is in the file."""
+    def write(self, lines: Sequence[bytes]) -> str:
+        """Append them, in whole lines to each file. Raises OSError; what came before the trouble is in the file.
+
+        Returns why a full file could not be moved away, if so: it takes them all the same.
+        """
+        trouble = ""
         batch: list[bytes] = []
         self._opened()
         size = self._size
         for line in lines:
-            if self._max_bytes and size and size + len(line) > self._max_bytes:
+            if self._max_bytes and size and size + len(line) > self._max_bytes and not trouble:
                 self._append(b"".join(batch))
-                self._move()
                 batch, size = [], 0
+                try:
+                    self._move()
+                except OSError as error:
+                    trouble = str(error)
             batch.append(line)
             size += len(line)
         self._append(b"".join(batch))
+        return trouble
 
     def close(self) -> None:
         """Close the file."""
@@ -156,7 +164,7 @@ class LineWriter:
             return
         trouble = ""
         try:
-            self._file.write(lines)
+            trouble = self._file.write(lines)
         except (OSError, ValueError) as error:  # ValueError: standard output was closed
             trouble = str(error)
             self._failed += len(lines)
