@@ -11,7 +11,6 @@ from warmroute.gateway.known_head import KnownResponse, KnownStream
 from warmroute.gateway.upstream.ends import Owner
 from warmroute.gateway.upstream.patience import FRESH, WAITING
 
-
 _NO_TRAILERS = (b"transfer-encoding", b"content-length", b"connection", b"upgrade")
 """Fields that say where a message ends, or what follows it (RFC 9110, section 6.5.1)."""
 
