@@ -238,6 +238,20 @@ async def test_a_client_that_leaves_frees_its_place(start, http, stream):
     assert engine.core.cache.used == 0
 
 
+async def test_a_client_that_leaves_between_two_writes_is_no_error(start, http, caplog, monkeypatch):
+    """The event loop may tell of it through the write that fails, before it tells of the connection."""
+    engine = await start()
+
+    async def fail(_response: web.StreamResponse, _data: bytes) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr(web.StreamResponse, "write", fail)
+    async with http.post(engine.url + "/v1/chat/completions", json=ENDLESS) as response:
+        await response.read()
+    await eventually(lambda: engine.core.running == 0)
+    assert [record.getMessage() for record in caplog.records if record.name == "aiohttp.server"] == []
+
+
 async def test_abort_ends_a_request_with_what_it_has(start, http):
     engine = await start()
     headers = {"x-request-id": "r1"}

@@ -31,6 +31,7 @@ def _begins_of_chunks() -> tuple[bytes, ...]:
 BEGINS = _begins_of_chunks()
 """By the length of a read: how it begins if it is one whole chunk. Such a one ends in CRLF, too."""
 
+LAST_CHUNK = b"0\r\n\r\n"
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
 

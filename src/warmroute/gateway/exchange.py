@@ -163,7 +163,7 @@ class Exchange(ClientRequest):
         if complete:
             self._connection = None
         if self.started:
-            if self.pipe is not None:
+            if self.pipe is not None and self.pipe.count:
                 self._catch_up(self.pipe)
             out = b""
         else:

@@ -84,7 +84,7 @@ class ClientProtocol(TurnTaking):
         self._last_activity = self.loop.time()
         if self._current is None:
             known = self._known
-            if known is not None and not (self._in_head or self._last_request_seen):
+            if known is not None and self._reading is None and not (self._in_head or self._last_request_seen):
                 start = known.head.body_start(data)
                 if start >= 0 and len(data) - start <= known.head.length <= self._gateway.max_body_bytes:
                     self._begin_known(known, data[start:])
@@ -171,7 +171,7 @@ class ClientProtocol(TurnTaking):
         if self._missing:
             self._go_on_known(data)
             return
-        self._fed = None if self._head_bytes else data
+        self._fed = data if not self._head_bytes and self._reading is None else None
         self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -276,6 +276,7 @@ class ClientProtocol(TurnTaking):
 
     def _begin_control(self, refusal: GatewayError | None) -> None:
         """Hand the request on to uvicorn, which has not heard of it yet."""
+        self._fed = None
         head, version = read_request_head(self.headers), self.parser.get_http_version()
         refusal = refusal or refuse_head(head, version, self._gateway.max_body_bytes)
         if refusal is not None:

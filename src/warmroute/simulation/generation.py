@@ -117,23 +117,15 @@ class Generation:
     async def answer(self, http_request: web.Request, members: Mapping[str, Any] | None = None) -> web.StreamResponse:
         """Wait for the answer, with these further `members`, or stream it, without them."""
         if self._request.stream:
-            return await self._stream(http_request)
+            return await _stream_of(http_request, self._chunks())
         await self.finished()
         return web.Response(body=self._writer.whole(self.jobs, members or {}), content_type="application/json")
-
-    async def _stream(self, http_request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers=_STREAM_HEADERS)
-        await response.prepare(http_request)
-        async for chunk in self._chunks():
-            await response.write(chunk)
-        await response.write_eof()
-        return response
 
     async def break_down(self, http_request: web.Request) -> web.StreamResponse:
         """Stream what vLLM streams when a request cannot be served after all: the opening, then what is no answer."""
         self.abort()
         opening = b"".join(map(self._writer.opening, range(len(self.jobs))))
-        return await _stream_of(http_request, opening + _BREAKDOWN + DONE)
+        return await _stream_of(http_request, _just(opening + _BREAKDOWN + DONE))
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         """What is due, in one piece for each time that something is due."""
@@ -162,12 +154,20 @@ class Generation:
 
 async def stream_error(http_request: web.Request, error: ApiError) -> web.StreamResponse:
     """A stream that consists of an error."""
-    return await _stream_of(http_request, error_event(error.body()) + DONE)
+    return await _stream_of(http_request, _just(error_event(error.body()) + DONE))
 
 
-async def _stream_of(http_request: web.Request, events: bytes) -> web.StreamResponse:
+async def _stream_of(http_request: web.Request, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
     response = web.StreamResponse(headers=_STREAM_HEADERS)
-    await response.prepare(http_request)
-    await response.write(events)
-    await response.write_eof()
+    try:
+        await response.prepare(http_request)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+    except ConnectionResetError:
+        pass  # the client has left, which is no fault of the engine
     return response
+
+
+async def _just(events: bytes) -> AsyncIterator[bytes]:
+    yield events

@@ -18,7 +18,7 @@ from typing import cast
 
 import httptools
 
-from warmroute.gateway.chunked import BEGINS, MOST_READ_BYTES, ChunkPipe, whole_chunks
+from warmroute.gateway.chunked import BEGINS, LAST_CHUNK, MOST_READ_BYTES, ChunkPipe, whole_chunks
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
 from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.known_head import KnownStream
@@ -156,7 +156,7 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
             self._go_on_known(data, sink)
             return
         if self._between:
-            if self._take_chunks(data, sink):
+            if self._is_end(data, sink):
                 return
         elif not self._seen and self._is_known(data, sink):
             return
@@ -245,16 +245,21 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
             self._chunk_follows()
         return True
 
-    def _take_chunks(self, data: bytes, sink: Sink) -> bool:
-        """Go on with whole chunks. False if `data` is for the parser, which is then where it has to be."""
-        chunks = whole_chunks(data)
-        if chunks is not None and (self._unparsed or not chunks[1]):
-            self._pass_chunks(None, *chunks, sink)
-            return True
+    def _is_end(self, data: bytes, sink: Sink) -> bool:
+        """End a response that the parser has not seen, if this is its end. Else bring the parser to where it goes on.
+
+        Several chunks that are not the last are the parser's: with these it is the faster one.
+        """
+        if self._unparsed and data.endswith(LAST_CHUNK):
+            chunks = whole_chunks(data)
+            if chunks is not None:
+                self._pass_chunks(None, *chunks, sink)
+                return True
         self._between = False
         self._pipe = None
         head, self._unparsed = self._unparsed, b""
         if head and self._parser is not None:
+            self._fed = None  # what it has been given was of another response
             self._parser.feed_data(head)
             self._head = None
         return False
