@@ -19,7 +19,7 @@ MODES = ("mixed", "prefill", "decode")
 """Which workers fail; in the latter two cases the router serves by pairs."""
 
 
-QUIET = {"health_check_interval_secs": 60}
+QUIET = {"health_check_interval_secs": 3600}
 """So that no probe takes what is meant for a request."""
 
 

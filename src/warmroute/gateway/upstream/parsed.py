@@ -11,6 +11,9 @@ from warmroute.gateway.known_head import KnownResponse, KnownStream
 from warmroute.gateway.upstream.ends import Owner
 from warmroute.gateway.upstream.patience import FRESH, WAITING
 
+_NO_TRAILERS = (b"transfer-encoding", b"content-length", b"connection", b"upgrade")
+"""Fields that say where a message ends, or what follows it (RFC 9110, section 6.5.1)."""
+
 
 class ParsedResponse:
     """Takes the calls of its parser. What they leave is read when the parser has taken what one read brought."""
@@ -92,6 +95,8 @@ class ParsedResponse:
         """One field of the header section; after that, of the trailers."""
         if not self._head_read:
             self._headers.append((name, value))
+        elif name.lower() in _NO_TRAILERS:
+            self._keep_alive = False  # the parser would read the next response by it
 
     def on_headers_complete(self) -> None:
         """The header section has ended. ValueError, which ends the parsing, for one that cannot be passed on."""
