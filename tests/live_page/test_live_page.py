@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -161,8 +162,15 @@ async def test_without_workers_the_page_says_what_to_do(open_page):
         await expect(page.locator("#health")).to_have_text("Cannot serve")
 
 
-async def test_explained_decisions_are_shown_with_their_reasons(open_page):
-    async with ScriptedWorker() as one, ScriptedWorker() as other, router_over(one, other) as router:
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ("cache_aware", "holds 512 of 550; score 38, next 550"),
+        ("least_delay", re.compile(r"holds 512 of 550; score 0\.00\d+, next 0\.\d*[1-9]")),  # in seconds
+    ],
+)
+async def test_explained_decisions_are_shown_with_their_reasons(open_page, policy, reason):
+    async with ScriptedWorker() as one, ScriptedWorker() as other, router_over(one, other, policy=policy) as router:
         page = await open_page(router.port)
         await expect(page.locator("#no-decisions")).to_contain_text("x-warmroute-explain: 1")
         body = {"model": "m", "prompt": "same words " * 200}
@@ -172,7 +180,7 @@ async def test_explained_decisions_are_shown_with_their_reasons(open_page):
         rows = page.locator("#decisions-rows tr")
         await expect(rows).to_have_count(2, timeout=PATIENT)
         await expect(rows.first).to_contain_text(worker_id(served))
-        await expect(rows.first).to_contain_text("holds 512 of 550; score 38, next 550")
+        await expect(rows.first).to_contain_text(reason)
         await expect(rows.first).to_contain_text("served")
         await expect(page.locator("#no-decisions")).to_be_hidden()
 

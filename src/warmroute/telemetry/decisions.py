@@ -139,5 +139,5 @@ def _short(row: Row) -> dict[str, object]:
         "running": row.running_requests,
     }
     if row.score is not None:
-        fields["score"] = round(row.score, 3)
+        fields["score"] = round(row.score, 6)  # some policies score in seconds
     return fields

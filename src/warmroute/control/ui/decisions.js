@@ -1,7 +1,7 @@
 // The last decisions that were explained: where each request went, and why there.
 
 import { byId, element } from "./dom.js";
-import { count, seconds } from "./format.js";
+import { count, seconds, tick } from "./format.js";
 
 const SHOWN = 10;
 let shown = "";
@@ -34,5 +34,5 @@ function why(decision, { rows: [chosen, other], candidates, policy }) {
   const held = `holds ${count(chosen.matched_tokens)} of ${count(decision.prompt_tokens)}`;
   if (candidates === 1) return `${held}; the only one`;
   if (chosen.score === null) return `${held}; by ${policy}, of ${candidates}`;
-  return `${held}; score ${count(Math.round(chosen.score))}` + (other ? `, next ${count(Math.round(other.score))}` : "");
+  return `${held}; score ${tick(chosen.score)}` + (other ? `, next ${tick(other.score)}` : "");
 }
