@@ -38,11 +38,11 @@ def test_no_read_of_a_length_that_no_chunk_has_begins_as_one():
     lengths = {len(chunk(b"x" * size)) for size in range(1, MOST_READ_BYTES)}
     others = [begin for length, begin in enumerate(BEGINS) if length not in lengths]
     assert others
-    assert set(others) == {b"\r"}
+    assert all(len(begin) > MOST_READ_BYTES for begin in others), "a read could begin so"
 
 
 def test_a_short_chunk_is_left_out_that_could_hide_the_end_of_a_stream():
-    shortest = next(length for length, begin in enumerate(BEGINS) if begin != b"\r")
+    shortest = next(length for length, begin in enumerate(BEGINS) if len(begin) < length)
     assert shortest - len(chunk(b"x" * TAIL_BYTES)) >= 0
 
 
@@ -213,6 +213,8 @@ SPELT = st.one_of(
     st.lists(st.integers(0, 4000), max_size=6),
     st.booleans(),
 )
+@example([(b"1\r\nx\r\n", True), (b"\r\n", True)], [], True)
+@example([(b"1\r\nx\r\n", True), (b"\r\nHTTP/1.1 200 OK\r\n", True)], [], True)
 @example([(b"28\r\n", False), (b"x" * 40 + b"\r\n", False), (END, True)], [], True)
 @example([(chunk(b"x" * 40), True), (b"2", True), (b"22\r\n" + b"y" * 34 + b"\r\n", True)], [], True)
 def test_what_passes_the_parser_by_is_what_it_would_have_read(parts, cuts, known):

@@ -15,7 +15,8 @@ MOST_READ_BYTES = 2048
 LEAST_READ_BYTES = 40
 """The shortest. So the end of a stream, where its last event shows, never gets lost between two crumbs."""
 
-_NO_CHUNK = b"\r"
+_NO_CHUNK = bytes(MOST_READ_BYTES + 1)
+"""Longer than any read that is looked at, so none begins with it, whatever it holds."""
 
 
 def _begins_of_chunks() -> tuple[bytes, ...]:
