@@ -208,6 +208,8 @@ def sample(option: Option) -> st.SearchStrategy[str]:
         return st.sampled_from(option.choices)
     if option.kind == "true/false":
         return st.sampled_from(["true", "false"])
+    if option.path == "manager.kv-events-ranks":
+        return st.integers(1, 1024).map(str)
     if option.kind in ("whole number", "number"):
         return st.integers(1, 65535).map(str)
     return st.sampled_from(["one", "two"])

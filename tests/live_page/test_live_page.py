@@ -170,7 +170,8 @@ async def test_without_workers_the_page_says_what_to_do(open_page):
     ],
 )
 async def test_explained_decisions_are_shown_with_their_reasons(open_page, policy, reason):
-    async with ScriptedWorker() as one, ScriptedWorker() as other, router_over(one, other, policy=policy) as router:
+    settings = {"scheduler": {"policy": policy}}
+    async with ScriptedWorker() as one, ScriptedWorker() as other, router_over(one, other, **settings) as router:
         page = await open_page(router.port)
         await expect(page.locator("#no-decisions")).to_contain_text("x-warmroute-explain: 1")
         body = {"model": "m", "prompt": "same words " * 200}

@@ -46,14 +46,14 @@ def test_the_header_is_one_short_line_of_json():
     fleet = workers(64)
     made = Decision("r\u2028", 1000.0, "m\r\nx: y", 400)
     for _ in range(5):
-        made.chose("mixed", "p", [w.candidate for w in fleet], fleet[0].candidate, [1.23456789] * 64)
+        made.chose("mixed", "p", [w.candidate for w in fleet], fleet[0].candidate, [1.23456789e-3] * 64)
     value = made.header()
     assert value.isascii()
     assert b"\n" not in value
     assert len(value) < 4096
     told = json.loads(value)
     assert (told["prompt_tokens"], told["choices_made"], len(told["choices"])) == (400, 5, 2)
-    assert told["choices"][0]["rows"][0] == {"worker": "w0:1", "matched": 0, "pending": 0, "running": 0, "score": 1.235}
+    assert told["choices"][0]["rows"][0] == {"worker": "w0:1", "matched": 0, "pending": 0, "running": 0, "score": 0.001235}
 
 
 def test_only_the_last_ones_are_kept_and_the_newest_comes_first():
