@@ -53,7 +53,8 @@ def test_the_header_is_one_short_line_of_json():
     assert len(value) < 4096
     told = json.loads(value)
     assert (told["prompt_tokens"], told["choices_made"], len(told["choices"])) == (400, 5, 2)
-    assert told["choices"][0]["rows"][0] == {"worker": "w0:1", "matched": 0, "pending": 0, "running": 0, "score": 0.001235}
+    first = told["choices"][0]["rows"][0]
+    assert first == {"worker": "w0:1", "matched": 0, "pending": 0, "running": 0, "score": 0.001235}
 
 
 def test_only_the_last_ones_are_kept_and_the_newest_comes_first():
