@@ -16,6 +16,7 @@ from tests.support.pd import (
     good_answer,
     pairs_over,
 )
+from tests.support.router import eventually
 from tests.support.scripted_worker import (
     DONE,
     LAST_CHUNK,
@@ -27,7 +28,6 @@ from tests.support.scripted_worker import (
     response,
     then_closing,
 )
-from tests.support.router import eventually
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
