@@ -124,7 +124,10 @@ class Pace:
         return wait
 
     def expect(self, uncached: int, matched: int, clock: Callable[[], float], *, streamed: bool) -> Expectation:
-        """Put a prompt at the end of the schedule. Only if the answer is streamed, its first byte tells anything."""
+        """Put a prompt at the end of the schedule. Only if the answer is `streamed`, its first byte tells anything.
+
+        An answer that has but one token counts as streamed.
+        """
         now = clock()
         tokens = effective_tokens(uncached, matched)
         seconds = tokens * self.seconds_per_token
