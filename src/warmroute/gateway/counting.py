@@ -39,8 +39,10 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
                 metrics.added.observe(exchange.sent_at - began)
                 if exchange.is_stream and exchange.pieces > 1:
                     metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
-        if not metrics.answered & SETTLE_MASK:
-            metrics.settle()
+    if not metrics.answered & SETTLE_MASK:
+        metrics.settle()
+        if gateway.fastdeploy_metrics is not None:
+            gateway.fastdeploy_metrics.settle()
     if gateway.tells_of_requests or exchange.trace is not None or exchange.decision is not None:
         _tell(exchange, gateway, status, outcome)
     if logger.isEnabledFor(logging.DEBUG):

@@ -11,19 +11,20 @@ from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 def count_for_fastdeploy(exchange: Exchange, metrics: FastDeployMetrics, now: float, status: int) -> None:
     """Count it; `now` is the event loop's time."""
     lease = exchange.lease
+    workers = None
     if lease is not None:
-        worker = lease.worker
+        url = lease.worker.url
+        placed = url
         if isinstance(lease, PairLease):
             placed = lease.prefill.worker.url
-            workers = "", placed, worker.url
+            workers = "", placed, url
         else:
-            placed = worker.url
-            workers = (placed, "", "") if worker.role == "mixed" else ("", "", placed)
-        # As there, only an answer of a worker counts.
-        if not exchange.own_answer and not exchange.client_gone:
-            metrics.worker_answered((workers, status))
+            workers = (url, "", "") if lease.worker.role == "mixed" else ("", "", url)
         session = lease.prompt.session_id
         if session is not None:
             metrics.session_placed(session, placed)
+        # As there, only an answer of a worker counts.
+        if exchange.own_answer or exchange.client_gone:
+            workers = None
     began = exchange.complete_at
-    metrics.request_done(shown_path(exchange.target), status, now - began if began else 0.0)
+    metrics.over((shown_path(exchange.target), status, now - began if began else 0.0, workers))
