@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.targets import shown_path
 from warmroute.scheduling.pairs import PairLease
 from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 
 
-def count_for_fastdeploy(exchange: Exchange, metrics: FastDeployMetrics, now: float, status: int) -> None:
+def count_for_fastdeploy(exchange: Exchange, metrics: FastDeployMetrics, now: float, status: int, outcome: str) -> None:
     """Count it; `now` is the event loop's time."""
     lease = exchange.lease
-    workers = None
+    worker = prefill = None
     if lease is not None:
-        url = lease.worker.url
-        placed = url
+        worker = lease.worker
         if isinstance(lease, PairLease):
-            placed = lease.prefill.worker.url
-            workers = "", placed, url
-        else:
-            workers = (url, "", "") if lease.worker.role == "mixed" else ("", "", url)
+            prefill = lease.prefill.worker
         session = lease.prompt.session_id
         if session is not None:
-            metrics.session_placed(session, placed)
-        # As there, only an answer of a worker counts.
-        if exchange.own_answer or exchange.client_gone:
-            workers = None
+            metrics.session_placed(session, (prefill or worker).url)
     began = exchange.complete_at
-    metrics.over((shown_path(exchange.target), status, now - began if began else 0.0, workers))
+    metrics.over((exchange.target, status, outcome, now - began if began else 0.0, worker, prefill))

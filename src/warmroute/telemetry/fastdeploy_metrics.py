@@ -15,13 +15,17 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from warmroute.scheduling.worker import Worker
+
 MOST_SESSIONS = 10_000
 _RECENT = 1024
 
-Workers = tuple[str, str, str]
-"""Mixed, prefill and decode worker by URL, empty where there was none of that role."""
-Over = tuple[str, int, float, Workers | None]
-"""Path, status, seconds; and the workers, if it was one of them who answered."""
+Over = tuple[bytes, int, str, float, Worker | None, Worker | None]
+"""Request target, status, outcome (one of `metrics.OUTCOMES`), seconds; the worker that was chosen last, and the
+prefill worker of a pair.
+"""
+_ANSWERED = ("served", "error")
+"""Outcomes that are a worker's answer."""
 _QUANTILES = (0.95, 0.99)
 
 
@@ -30,7 +34,7 @@ class FastDeployMetrics(Collector):
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
-        self._served: Counter[tuple[Workers, int]] = Counter()
+        self._served: Counter[tuple[_Urls, int]] = Counter()
         self._over: list[Over] = []
         self.over = self._over.append
         """Put down that a request is over. Somebody has to call `settle` now and then, else the list grows."""
@@ -43,16 +47,17 @@ class FastDeployMetrics(Collector):
         """Count what is in the list: column by column, which takes a fraction of the time of counting one by one."""
         if not self._over:
             return
-        paths, statuses, seconds, workers = zip(*self._over, strict=True)
+        targets, statuses, outcomes, seconds, workers, prefills = zip(*self._over, strict=True)
         self._over.clear()
-        self._requests.update(zip(paths, statuses, strict=True))
-        answers = Counter(zip(workers, statuses, strict=True))
-        self._served.update({(those, status): n for (those, status), n in answers.items() if those is not None})
-        for path in set(paths):
-            durations = self._durations.get(path)
-            if durations is None:
-                durations = self._durations[path] = _Durations()
-            durations.add([took for took, of in zip(seconds, paths, strict=True) if of == path])
+        for (target, status), count in Counter(zip(targets, statuses, strict=True)).items():
+            self._requests[_path(target), status] += count
+        endings = Counter(zip(workers, prefills, statuses, outcomes, strict=True))
+        for (worker, prefill, status, outcome), count in endings.items():
+            if worker is not None and outcome in _ANSWERED:
+                self._served[_urls(worker, prefill), status] += count
+        for target in set(targets):
+            durations = self._durations.setdefault(_path(target), _Durations())
+            durations.add([took for took, of in zip(seconds, targets, strict=True) if of == target])
 
     def session_placed(self, session: str, worker: str) -> None:
         """A request of a session was placed."""
@@ -99,6 +104,21 @@ class FastDeployMetrics(Collector):
             "router_cache_hit", "Requests that went to the worker that their session had before.", self.cache_hits
         )
         yield CounterMetricFamily("router_cache_request", "Requests that name a session.", self.cache_requests)
+
+
+_Urls = tuple[str, str, str]
+"""Of the mixed, prefill and decode worker, empty where there was none of that role."""
+
+
+def _urls(worker: Worker, prefill: Worker | None) -> _Urls:
+    if prefill is not None:
+        return "", prefill.url, worker.url
+    return (worker.url, "", "") if worker.role == "mixed" else ("", "", worker.url)
+
+
+def _path(target: bytes) -> str:
+    """Without the query, which may hold a key and has no bound."""
+    return target.partition(b"?")[0].decode("latin-1")
 
 
 class _Durations:
