@@ -16,6 +16,7 @@ from tests.support.pd import (
     good_answer,
     pairs_over,
 )
+from tests.support.router import eventually
 from tests.support.scripted_worker import (
     DONE,
     LAST_CHUNK,
@@ -47,6 +48,21 @@ async def test_the_answer_of_decode_is_the_clients(dialect, stream):
             assert HANDLE in pairs.decode.seen[0].body
         else:
             assert [request.body for request in pairs.prefill.seen] == [request.body for request in pairs.decode.seen]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_prefill_workers_answer_tells_its_pace(dialect):
+    """Although it comes in one piece: here the decode worker answers after it, as it does after a slow transfer."""
+    async with pairs_over(dialect, prefill_policy="least_delay") as pairs:
+        (row,) = pairs.router.fleet.pairs(None).prefill.candidates
+
+        async def decode(request, connection):
+            await eventually(lambda: row.pace.known, "the prefill worker's pace is known", 5)
+            await good_answer(stream=True)(request, connection)
+
+        pairs.decode.then = decode
+        assert (await ask(pairs.router.port, chat(True))).status == 200
+        assert (row.pace.open, row.pace.waiting) == (0, 0)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

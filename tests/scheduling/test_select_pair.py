@@ -12,6 +12,7 @@ from tests.support.pools import chain, make_scheduler, make_worker, pool_of
 from warmroute.config.tree import SchedulerConfig
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.pace import effective_tokens
 from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.registry import create_policy, policy_names
 from warmroute.scheduling.scheduler import NoPair, PolicyError, Scheduler
@@ -53,6 +54,32 @@ def test_both_sides_are_counted_and_given_back_each_in_its_time():
     pair.release(Outcome.FAILED)
     assert (d.load.running_requests, pair.is_open, scheduler.ledger.audit().problems) == (0, False, ())
     assert dict(scheduler.index.match(PROMPT.fingerprint)) == {p: 8, d: 8}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tells_first", [False, True], ids=["in one piece", "in pieces"])
+def test_the_pace_of_a_prefill_worker_is_learned_from_its_answer(stream, tells_first):
+    """It has one token, so its first byte is the end of prefill, whether the client streams, and if it is the last."""
+    now = [100.0]
+    policy = create_policy("least_delay", SchedulerConfig())
+    scheduler, ((p,), (d,)) = make_scheduler(policy, clock=lambda: now[0]), fleet(1, 1)
+    pair = scheduler.select_pair(Prompt(tokens=4000, stream=stream), pairs_of({p: [d]}))
+    now[0] += 0.5
+    if tells_first:
+        pair.prefill.first_token()
+    pair.prefill.release(Outcome.SERVED)
+    pace = p.candidate.pace
+    assert (pace.known, pace.open, pace.waiting) == (True, 0, 0)
+    assert pace.observed == pytest.approx(0.5 / effective_tokens(4000, 0))
+    pair.release(Outcome.SERVED)
+    assert not d.candidate.pace.known
+
+
+def test_the_pace_of_a_prefill_worker_learns_nothing_from_a_failure():
+    policy = create_policy("least_delay", SchedulerConfig())
+    scheduler, ((p,), (d,)) = make_scheduler(policy), fleet(1, 1)
+    scheduler.select_pair(Prompt(tokens=4000, stream=True), pairs_of({p: [d]})).release(Outcome.FAILED)
+    assert (p.candidate.pace.known, p.candidate.pace.open) == (False, 0)
 
 
 def test_a_decode_worker_that_is_chosen_alone_has_the_prefill_to_do():

@@ -85,7 +85,10 @@ class Lease(Struct, eq=False):  # a struct, because one is made for every reques
         self._ledger.close(entry)
         if (expectation := self.expectation) is not None:
             self.expectation = None
-            expectation.void()
+            if outcome is Outcome.SERVED:  # it came in one piece, its first token with it
+                expectation.met()
+            else:
+                expectation.void()
         index = self._index
         if index is None:
             return

@@ -61,11 +61,12 @@ class Pace:
 
     `seconds_per_token` is what an effective token is taken to need, `observed` what it was seen to need, if `known`;
     `observations` counts those since `settle`. Of the `open` prompts `waiting` are streams without a first token.
-    `placed` is what a policy has sent there lately, in caches full of uncached tokens; the policy lets it fade.
+    `due` is when all that was given should be done by the schedule; the `wait` of a worker with `open` prompts is never
+    less than what is left until then. `placed` is what a policy has sent there lately, in caches full of uncached
+    tokens; the policy lets it fade.
     """
 
     __slots__ = (
-        "_due",
         "_end",
         "_late",
         "_latest",
@@ -78,6 +79,7 @@ class Pace:
         "_xx",
         "_xy",
         "_y",
+        "due",
         "known",
         "observations",
         "observed",
@@ -95,10 +97,10 @@ class Pace:
         self.open = 0
         self.placed = 0.0
         self.waiting = 0
-        # The end of the schedule as it was drawn up, by how much it is late, and their sum: when all will be done.
+        # The end of the schedule as it was drawn up, and by how much it is late; `due` is their sum.
         self._end = 0.0
         self._late = 0.0
-        self._due = 0.0
+        self.due = 0.0
         # Effective tokens without a first token yet: of streams, and of answers that come as a whole.
         self._pending = 0.0
         self._unseen = 0.0
@@ -114,7 +116,7 @@ class Pace:
         A worker that should be done and is not may lack memory or be stuck: it is taken to have all that is pending
         before it, and to stay for as long again as it is late.
         """
-        wait = self._due - now
+        wait = self.due - now
         if wait < 0.0:
             wait = self._pending * self.seconds_per_token - wait if self.waiting else 0.0
         if self.open > self.waiting:
@@ -122,7 +124,10 @@ class Pace:
         return wait
 
     def expect(self, uncached: int, matched: int, clock: Callable[[], float], *, streamed: bool) -> Expectation:
-        """Put a prompt at the end of the schedule. Only if the answer is streamed, its first byte tells anything."""
+        """Put a prompt at the end of the schedule. Only if the answer is `streamed`, its first byte tells anything.
+
+        An answer that has but one token counts as streamed.
+        """
         now = clock()
         tokens = effective_tokens(uncached, matched)
         seconds = tokens * self.seconds_per_token
@@ -130,7 +135,7 @@ class Pace:
         if self._end > begin:
             begin = self._end
         self._end = end = begin + seconds
-        self._due = end + self._late
+        self.due = end + self._late
         self.open += 1
         if streamed:
             self.waiting += 1
@@ -162,7 +167,7 @@ class Pace:
             self.learn(self._tokens, self._seconds)
             self._tokens = self._seconds = 0.0
         self._late = now - end
-        self._due = self._end + self._late
+        self.due = self._end + self._late
 
     def dropped(self, tokens: float, seconds: float, *, streamed: bool) -> None:
         """Something on the schedule will not be done, or nobody saw when it was: then it took no `seconds` off."""
@@ -173,7 +178,7 @@ class Pace:
         else:
             self._unseen -= tokens
         self._end -= seconds
-        self._due -= seconds
+        self.due -= seconds
 
     def learn(self, tokens: float, seconds: float) -> None:
         """So many effective tokens took so many seconds."""

@@ -156,8 +156,10 @@ class Scheduler:
         if index is not None:
             lease.last_used = index.claim(worker, fingerprint, self._clock(), lease.serial)
         if prefills and role in self._paced:
+            # A prefill worker answers with one token: that is the first, whatever the client asked for.
+            streamed = prompt.stream or role == "prefill"
             lease.expectation = worker.candidate.pace.expect(
-                prompt.tokens - matched_tokens, matched_tokens, self._clock, streamed=prompt.stream
+                lease.uncached_tokens, matched_tokens, self._clock, streamed=streamed
             )
         return lease
 

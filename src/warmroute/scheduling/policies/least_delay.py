@@ -21,16 +21,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.choosing import least
-from warmroute.scheduling.pace import ATTENTION_TOKENS, NEVER_SETTLED, SECONDS_PER_TOKEN, Pace
+from warmroute.scheduling.pace import ATTENTION_TOKENS, NEVER_SETTLED, SECONDS_PER_TOKEN, Pace, effective_tokens
 from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 _MOST_QUEUED = 10.0
 _MOST_CROWDED = 1.4
+_MOST_CROWDED_SQUARED = _MOST_CROWDED**2
 _REUSED = 0.7
 """Squared: half of what is evicted would have been asked for again."""
 _TOKENS_PER_RUNNING_REQUEST = 125.0
@@ -49,57 +50,101 @@ class LeastDelay:
 
     def __call__(self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
         """Pick the candidate with the lowest score."""
-        paces = [row.pace for row in candidates]
-        count = len(paces)
-        unsettled = [pace for pace in paces if pace.observations >= _ENOUGH]
+        paces, queues, unsettled = [], [], []
+        placed = speeds = 0.0
+        for row in candidates:
+            pace = row.pace
+            paces.append(pace)
+            queues.append(pace.waiting)
+            placed += pace.placed
+            speeds += pace.seconds_per_token
+            if pace.observations >= _ENOUGH:
+                unsettled.append(pace)
         if unsettled:
-            typical = _typical(paces)
-            if max([pace.observations for pace in unsettled]) >= NEVER_SETTLED:
-                unsettled = paces  # what is known of the first tells more of the others than the assumption does
-            for pace in unsettled:
-                pace.settle(typical)
-        placed = sum([pace.placed for pace in paces])
+            _settle(paces, unsettled)
+            speeds = sum([pace.seconds_per_token for pace in paces])
+        count = len(paces)
         if placed > count:  # a cache full for each: half of it is old enough to forget
             placed /= 2
             for pace in paces:
                 pace.placed /= 2
-        chosen = least(candidates, self._scores(candidates, paces, placed, prompt), rng)
+        chosen = self._least(candidates, prompt, rng, speeds / count, _delayed(queues), _share(count, placed))
         chosen.pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
         return chosen
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
-        """The score of each candidate, in seconds."""
-        paces = [row.pace for row in candidates]
-        return self._scores(candidates, paces, sum([pace.placed for pace in paces]), prompt)
-
-    def _scores(
-        self, candidates: Sequence[Candidate], paces: Sequence[Pace], placed: float, prompt: Prompt
-    ) -> Sequence[float]:
+        """The score of each candidate, in seconds: the formula, plainly. `__call__` finds its least."""
         now = self.clock()
-        count = len(paces)
-        queued = sorted([pace.waiting for pace in paces])[count // 2]
-        delayed = queued if queued < _MOST_QUEUED else _MOST_QUEUED
-        typical = sum([pace.seconds_per_token for pace in paces]) / count
-        per_request = typical * _TOKENS_PER_RUNNING_REQUEST
-        share = _REUSED * count / placed if placed else 0.0
-        tokens = prompt.tokens
-        # `effective_tokens` of what each lacks, without a call.
-        per_token = 1.0 + tokens * _CONTEXT
+        paces = [row.pace for row in candidates]
+        typical = sum([pace.seconds_per_token for pace in paces]) / len(paces)
+        delayed = _delayed([pace.waiting for pace in paces])
+        share = _share(len(paces), sum([pace.placed for pace in paces]))
         return [
             (pace.wait(now) if pace.open else 0.0)
-            + per_request * row.load.running_requests
-            + (tokens - (matched := row.matched_tokens))
-            * (per_token + matched * _CONTEXT)
+            + typical * _TOKENS_PER_RUNNING_REQUEST * row.load.running_requests
+            + effective_tokens(prompt.tokens - row.matched_tokens, row.matched_tokens)
             * (
                 pace.seconds_per_token
-                + typical
-                * (
-                    (delayed if delayed < (waiting := pace.waiting) else waiting)
-                    + (crowd * crowd if (crowd := pace.placed * share) < _MOST_CROWDED else _MOST_CROWDED**2)
-                )
+                + typical * (min(delayed, pace.waiting) + min(pace.placed * share, _MOST_CROWDED) ** 2)
             )
             for pace, row in zip(paces, candidates, strict=True)
         ]
+
+    def _least(
+        self, candidates: Sequence[Candidate], prompt: Prompt, rng: Random, typical: float, delayed: float, share: float
+    ) -> Candidate:
+        """The candidate with the least score. No part of a score is negative, so whoever is beaten by some is out."""
+        now = self.clock()
+        tokens = prompt.tokens
+        # `effective_tokens` of what each lacks, without a call.
+        per_token = 1.0 + tokens * _CONTEXT
+        all_tokens = tokens * per_token
+        per_request = typical * _TOKENS_PER_RUNNING_REQUEST
+        lowest = inf
+        ties: list[Candidate] = []
+        for row in candidates:
+            pace = row.pace
+            matched = row.matched_tokens
+            work = (tokens - matched) * (per_token + matched * _CONTEXT) if matched else all_tokens
+            speed = pace.seconds_per_token
+            running = per_request * row.load.running_requests
+            due = pace.due - now if pace.open else 0.0
+            if due + running + work * speed > lowest:
+                continue
+            crowd = pace.placed * share
+            behind = crowd * crowd if crowd < _MOST_CROWDED else _MOST_CROWDED_SQUARED
+            if delayed:
+                behind += delayed if delayed < (waiting := pace.waiting) else waiting
+            prefill = work * (speed + typical * behind)
+            score = due + running + prefill
+            if score <= lowest and pace.open:
+                score = pace.wait(now) + running + prefill
+            if score < lowest:
+                lowest = score
+                ties = [row]
+            elif score == lowest:
+                ties.append(row)
+        return ties[0] if len(ties) == 1 else rng.choice(ties)
+
+
+def _settle(paces: Sequence[Pace], unsettled: Sequence[Pace]) -> None:
+    """Compare the speeds that were newly observed with that of the fleet."""
+    typical = _typical(paces)
+    if max([pace.observations for pace in unsettled]) >= NEVER_SETTLED:
+        unsettled = paces  # what is known of the first tells more of the others than the assumption does
+    for pace in unsettled:
+        pace.settle(typical)
+
+
+def _delayed(queues: list[int]) -> float:
+    """The most requests that are taken to be delayed by a second of prefill."""
+    queues.sort()
+    return min(queues[len(queues) // 2], _MOST_QUEUED)
+
+
+def _share(count: int, placed: float) -> float:
+    """What a worker's part of all that was `placed` is multiplied with to be compared with the mean part."""
+    return _REUSED * count / placed if placed else 0.0
 
 
 def _typical(paces: Sequence[Pace]) -> float:
