@@ -126,6 +126,7 @@ class PrefixIndex:
             return inf
         if shelf is None:
             shelf = trie.add_shelf(worker)
+        trie.walked, trie.walked_to = fingerprint, leaf  # the other worker of a pair gets the same
         last_used = trie.place(leaf, shelf, now, (claimant,))
         if shelf.tokens > worker.cache_tokens:
             self._fit_tokens(shelf)
