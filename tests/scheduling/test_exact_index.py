@@ -37,6 +37,35 @@ def test_workers_with_different_block_sizes():
     }
 
 
+def test_a_block_lost_in_the_middle_counts_for_all_prompts_that_begin_alike():
+    """What was remembered of either prompt is no longer so, also where only one of them was looked up since."""
+    index = ExactIndex(1 << 30, stretch=4)
+    a, b = (index.source(make_worker(name)) for name in "ab")
+    for source in (a, b):
+        source.apply([stored("pqrs"), stored("pqxy", start=2)])
+    for _ in range(2):
+        for blocks in ("pqrs", "pqxy"):
+            assert matches(index, prompt(blocks)) == {"a": 4, "b": 4}
+    a.apply([removed("pq")])
+    for blocks in ("pqxy", "pqrs"):
+        assert matches(index, prompt(blocks)) == {"a": 1, "b": 4}
+    a.apply([stored("pq", start=1)])
+    for blocks in ("pqrs", "pqxy"):
+        assert matches(index, prompt(blocks)) == {"a": 4, "b": 4}
+
+
+def test_what_a_worker_got_since_a_prompt_was_looked_up_counts():
+    index = ExactIndex(1 << 30, stretch=2)
+    a, b = (index.source(make_worker(name)) for name in "ab")
+    a.apply([stored("pqrstu")])
+    b.apply([stored("pqr")])
+    assert matches(index, prompt("pqrstu")) == {"a": 6, "b": 3}
+    b.apply([stored("pqrs", start=3)])
+    assert matches(index, prompt("pqrstu")) == {"a": 6, "b": 4}
+    b.apply([removed("pqr"), stored("pqrstu", start=4)])
+    assert matches(index, prompt("pqrstu")) == {"a": 6, "b": 2}
+
+
 def test_of_several_ranks_it_is_the_mean():
     """Which of them gets the request, the engine decides."""
     index, worker = make_index(), make_worker()

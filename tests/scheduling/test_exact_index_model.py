@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -30,9 +32,11 @@ def stored_span(blocks: str, start: int, tier: str, salt: str) -> Stored:
 class Machine(RuleBasedStateMachine):
     """Four publishers on three workers (one has two ranks). The model counts copies of prefixes by place."""
 
+    stretch = 2
+
     def __init__(self) -> None:
         super().__init__()
-        self.index = ExactIndex(1 << 30)
+        self.index = ExactIndex(1 << 30, self.stretch)
         a, b, c = (make_worker(worker) for worker in "abc")
         self.owners: list[tuple[Worker, int]] = [(a, 0), (b, 0), (c, 0), (c, 1)]
         self.salts = ["", "", "s", ""]
@@ -78,6 +82,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(blocks=PREFIXES, salt=st.sampled_from([None, "s"]))
     def match(self, blocks: str, salt: str | None) -> None:
+        self.check(blocks, salt)
+
+    def check(self, blocks: str, salt: str | None) -> None:
         expected: dict[Worker, int] = {}
         known = {(source.worker, source.rank) for source, _ in self.index.sources()}
         ranks = Counter(owner[0] for owner in self.owners if owner in known)
@@ -92,6 +99,11 @@ class Machine(RuleBasedStateMachine):
         expected = {worker: tokens // ranks[worker] for worker, tokens in expected.items()}
         assert self.index.match(prompt(blocks, salt=salt)) == expected
 
+    @rule(salt=st.sampled_from([None, "s"]))
+    def match_prompts_that_begin_alike(self, salt: str | None) -> None:
+        for letters in product("ab", repeat=4):
+            self.check("".join(letters), salt)
+
     def holds(self, number: int, prefix: str) -> bool:
         return any(self.copies[number][prefix, tier] for tier in ("GPU", "CPU"))
 
@@ -101,6 +113,14 @@ class Machine(RuleBasedStateMachine):
         assert self.index.held == held
 
 
-def test_any_interleaving() -> None:
-    Machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, database=None)
-    Machine.TestCase("runTest").runTest()
+class LongStretches(Machine):
+    """No prompt is as long as a stretch, or just one."""
+
+    stretch = 4
+
+
+@pytest.mark.parametrize("machine", [Machine, LongStretches])
+def test_any_interleaving(machine: type[Machine]) -> None:
+    case = machine.TestCase
+    case.settings = settings(max_examples=70, stateful_step_count=30, deadline=None, database=None)
+    case("runTest").runTest()

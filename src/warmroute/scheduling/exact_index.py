@@ -7,12 +7,13 @@ count. The last token of a prompt is computed in any case, so a prompt that is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
 from warmroute.scheduling.kv_source import KvSource, Name
+from warmroute.scheduling.stretches import Steps, Stretches, steps_of
 from warmroute.scheduling.worker import Worker
 
 BLOCK_BYTES = 256
@@ -22,8 +23,10 @@ BLOCK_BYTES = 256
 MISSES = 5
 """So many answers in a row must have had less cached than was announced before a worker's events are read anew."""
 
-_FIRST_STRIDE, _STRIDE = 16, 256
-"""So many blocks are looked up at once: few at first, as most prompts that nobody holds end there."""
+STRETCH = 128
+"""Blocks that are remembered together."""
+_REMEMBERED = 8
+"""One in so many blocks may be remembered as part of a stretch: that takes a third of what a block does."""
 
 
 class Coverage(Enum):
@@ -40,11 +43,12 @@ class Coverage(Enum):
 class ExactIndex:
     """Bounded by `max_bytes`: a block for which there is no room is refused, and counts as not there."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, stretch: int = STRETCH) -> None:
         self.max_blocks = max_bytes // BLOCK_BYTES
         self.held = 0
         """Keys that are held, counted for each publisher."""
         self._owners: dict[int, int] = {}
+        self._stretches = Stretches(stretch, self.max_blocks // _REMEMBERED)
         self._sources: dict[Worker, dict[int, KvSource]] = {}
         self._coverage: dict[KvSource, Coverage] = {}
         self._covered: dict[Worker, Coverage] = {}
@@ -154,28 +158,29 @@ class ExactIndex:
         return matched
 
     def _walk(self, blocks: TokenBlocks, unit: int, lora: str, live: int) -> Iterator[tuple[int, int]]:
-        owners_of = self._owners.get
         keys = blocks.keys(unit, lora)
         limit = min(len(keys), (blocks.tokens - 1) // unit)
-        depth, last, stride = 0, -1, _FIRST_STRIDE
-        while depth < limit:
-            run = list(map(owners_of, keys[depth : min(depth + stride, limit)]))
-            stride = _STRIDE
-            # A run of blocks mostly has the same owners, and comparing them takes no bytecode.
-            alike = run.count(run[0]) == len(run)
-            for found in run[:1] if alike else run:
-                owners = found or 0
-                if owners != last:
-                    last = owners
-                    if gone := live & ~owners:
-                        if depth:
-                            yield from _each(gone, depth * unit)
-                        live &= owners
-                        if not live:
-                            return
-                depth += len(run) if alike else 1
-        if depth:
-            yield from _each(live, depth * unit)
+        if limit < 1 or not self._owners.get(keys[0], 0) & live:  # as of most prompts that are new
+            return
+        length, stretch_of = self._stretches.length, self._stretches.by_key.get
+        for depth in range(0, limit, length):
+            end = depth + length
+            stretch = stretch_of(keys[end - 1]) if end <= limit else None
+            for offset, holders in self._look_up(keys[depth : min(end, limit)]) if stretch is None else stretch.steps:
+                if gone := live & ~holders:
+                    if depth + offset:
+                        yield from _each(gone, (depth + offset) * unit)
+                    live &= holders
+                    if not live:
+                        return
+        yield from _each(live, limit * unit)
+
+    def _look_up(self, keys: Sequence[int]) -> Steps:
+        """Who holds how much of these blocks. A whole stretch is remembered, unless nobody has even its first block."""
+        steps = steps_of(list(map(self._owners.get, keys)))
+        if steps[0][1] and len(keys) == self._stretches.length:
+            self._stretches.remember(keys, steps)
+        return steps
 
     def _lora(self, model: str | None) -> str:
         """The model's name if it is one of the adapters that publishers have named."""
@@ -208,6 +213,8 @@ class ExactIndex:
         if not before & bit:
             owners[key] = before | bit
             self.held += 1
+            if (stretch := self._stretches.by_key.get(key)) is not None:
+                self._stretches.forget(stretch)
 
     def let_go(self, key: int, bit: int) -> None:
         """It has it no more."""
@@ -215,6 +222,8 @@ class ExactIndex:
         if not before & bit:
             return
         self.held -= 1
+        if (stretch := self._stretches.by_key.get(key)) is not None:
+            self._stretches.forget(stretch)
         if before == bit:
             del self._owners[key]
         else:
