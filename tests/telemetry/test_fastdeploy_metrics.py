@@ -1,7 +1,17 @@
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from warmroute.telemetry.fastdeploy_metrics import MOST_SESSIONS, FastDeployMetrics
+from warmroute.scheduling.worker import Worker
+from warmroute.telemetry.fastdeploy_metrics import MOST_SESSIONS, FastDeployMetrics, Over
+from warmroute.telemetry.metrics import OUTCOMES
+
+MIXED = Worker("a:1", "http://a:1")
+PREFILL = Worker("p:1", "http://p:1", role="prefill")
+DECODE = Worker("d:1", "http://d:1", role="decode")
 
 
 def samples(metrics: FastDeployMetrics) -> dict[str, float]:
@@ -13,9 +23,9 @@ def samples(metrics: FastDeployMetrics) -> dict[str, float]:
 
 def test_the_names_and_labels_are_those_of_the_go_router():
     metrics = FastDeployMetrics()
-    for number in range(100):
-        metrics.request_done("/v1/completions", 200, number / 100)
-    metrics.worker_answered((("", "http://p:1", "http://d:1"), 200))
+    for number in range(99):
+        metrics.over((b"/v1/completions?key=secret", 200, "served", number / 100, None, None))
+    metrics.over((b"/v1/completions", 200, "served", 0.99, DECODE, PREFILL))
     metrics.session_placed("s", "http://p:1")
     assert samples(metrics) == {
         'http_requests_total{endpoint="/v1/completions",method="POST",status_code="200"}': 100,
@@ -30,9 +40,40 @@ def test_the_names_and_labels_are_those_of_the_go_router():
     }
 
 
+rows = st.tuples(
+    st.sampled_from([b"/a", b"/a?x", b"/b"]),
+    st.sampled_from([200, 503]),
+    st.sampled_from(OUTCOMES),
+    st.integers(0, 64).map(float),
+    st.sampled_from([None, MIXED, DECODE]),
+    st.sampled_from([None, PREFILL]),
+)
+
+
+@given(st.lists(st.lists(rows, max_size=8), max_size=5))
+def test_nothing_is_counted_twice_or_left_out_whenever_the_list_is_counted(batches: list[list[Over]]):
+    metrics = FastDeployMetrics()
+    for batch in batches:
+        for row in batch:
+            metrics.over(row)
+        metrics.settle()
+    all_rows = [(row[0].decode()[:2], *row[1:]) for batch in batches for row in batch]
+    found = {family.name: family.samples for family in metrics.collect()}
+    by_path = {(s.labels["endpoint"], int(s.labels["status_code"])): s.value for s in found["http_requests"]}
+    assert by_path == Counter((path, status) for path, status, *_ in all_rows)
+    answered = [row for row in all_rows if row[4] is not None and row[2] in ("served", "error")]
+    assert sum(s.value for s in found["inference_requests"]) == len(answered)
+    of_pairs = [s.value for s in found["inference_requests"] if s.labels["prefill_worker"] == PREFILL.url]
+    assert sum(of_pairs) == sum(row[5] is PREFILL for row in answered)
+    times = {(s.name[29:], s.labels["endpoint"]): s.value for s in found["http_request_duration_seconds"]}
+    for path in {row[0] for row in all_rows}:
+        seconds = [row[3] for row in all_rows if row[0] == path]
+        assert (times["_count", path], times["_sum", path]) == (len(seconds), sum(seconds))
+
+
 def test_the_page_is_read_by_the_client_library():
     metrics = FastDeployMetrics()
-    metrics.request_done("/v1/completions", 200, 0.5)
+    metrics.over((b"/v1/completions", 200, "served", 0.5, None, None))
     registry = CollectorRegistry()
     registry.register(metrics)
     kinds = {family.name: family.type for family in text_string_to_metric_families(generate_latest(registry).decode())}
@@ -60,8 +101,8 @@ def test_sessions_are_bounded_and_the_oldest_is_forgotten():
 
 def test_series_go_with_their_worker():
     metrics = FastDeployMetrics()
-    metrics.worker_answered((("http://a:1", "", ""), 200))
-    metrics.worker_answered((("http://b:1", "", ""), 200))
+    metrics.over((b"/v1/completions", 200, "served", 0.5, MIXED, None))
+    metrics.over((b"/v1/completions", 200, "served", 0.5, Worker("b:1", "http://b:1"), None))
     metrics.keep_workers(["http://b:1"])
     assert [name for name in samples(metrics) if "http://a:1" in name] == []
     assert [name for name in samples(metrics) if "http://b:1" in name] != []

@@ -75,6 +75,25 @@ def test_trouble_is_told_once_and_lines_are_counted_until_it_is_over():
     writer.close()
 
 
+def test_lines_are_written_on_though_nobody_could_be_told_of_trouble(tmp_path: Path):
+    path = tmp_path / "log"
+
+    def broken_pipe(_: str) -> None:
+        raise BrokenPipeError
+
+    writer = LineWriter(AppendedFile(path), "test", broken_pipe, delay=60)
+    path.unlink()
+    path.mkdir()
+    writer.add(b"lost\n")
+    writer.flush()
+    path.rmdir()
+    writer.add(b"written\n")
+    writer.flush()
+    writer.close()
+    assert path.read_bytes() == b"written\n"
+    assert writer.lost == 1
+
+
 def test_a_full_file_that_cannot_be_moved_away_loses_nothing(tmp_path: Path):
     (tmp_path / "log.1" / "in the way").mkdir(parents=True)
     told: list[str] = []

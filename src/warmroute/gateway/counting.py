@@ -28,38 +28,46 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         outcome = exchange.own_answer or ("served" if status < 400 else "error")
     metrics = gateway.metrics
     metrics.answered += 1
-    if metrics.records:
-        if lease is None:
-            metrics.over((gateway.scheduler.policy_name(gateway.role), gateway.role, "", status, outcome))
-        else:
+    fastdeploy = gateway.fastdeploy_metrics
+    if metrics.records or fastdeploy is not None:
+        now = gateway.loop.time()
+        if fastdeploy is not None:
+            count_for_fastdeploy(exchange, fastdeploy, now, status, outcome)
+        if metrics.records and lease is not None:
             metrics.over((lease.policy, gateway.role, lease.worker.id, status, outcome))
             if outcome == "served":
-                now = gateway.loop.time()
                 metrics.duration.observe(now - exchange.complete_at)
                 metrics.added.observe(exchange.sent_at - began)
                 if exchange.is_stream and exchange.pieces > 1:
                     metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
+        elif metrics.records:
+            metrics.over((gateway.scheduler.policy_name(gateway.role), gateway.role, "", status, outcome))
         if not metrics.answered & SETTLE_MASK:
             metrics.settle()
-    if gateway.tells_of_requests or exchange.trace is not None or exchange.decision is not None:
+            if fastdeploy is not None:
+                fastdeploy.settle()
+    if gateway.access_log is not None or exchange.trace is not None or exchange.decision is not None:
         _tell(exchange, gateway, status, outcome)
     if logger.isEnabledFor(logging.DEBUG):
-        logger.debug(
-            "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
-            exchange.request_id.decode("latin-1"),
-            shown_path(exchange.target),
-            "-" if lease is None else lease.worker.id,
-            status,
-            outcome,
-            gateway.loop.time() - exchange.complete_at,
-        )
+        _log(exchange, gateway, status, outcome)
+
+
+def _log(exchange: Exchange, gateway: Gateway, status: int, outcome: str) -> None:
+    lease = exchange.lease
+    logger.debug(
+        "request %s %s worker=%s status=%d outcome=%s seconds=%.4f",
+        exchange.request_id.decode("latin-1"),
+        shown_path(exchange.target),
+        "-" if lease is None else lease.worker.id,
+        status,
+        outcome,
+        gateway.loop.time() - exchange.complete_at,
+    )
 
 
 def _tell(exchange: Exchange, gateway: Gateway, status: int, outcome: str) -> None:
     """Tell those of it that not every router has."""
     now = gateway.loop.time()
-    if gateway.fastdeploy_metrics is not None:
-        count_for_fastdeploy(exchange, gateway.fastdeploy_metrics, now, status)
     if gateway.access_log is not None:
         log_access(exchange, gateway.access_log, now, status, outcome)
     if exchange.trace is not None and gateway.tracer is not None:

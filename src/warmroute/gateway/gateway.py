@@ -131,8 +131,6 @@ class Gateway:
         )
         self.tracer = tracer
         self.fastdeploy_metrics = fastdeploy_metrics
-        self.tells_of_requests = access_log is not None or fastdeploy_metrics is not None
-        """Whether somebody beside the metrics hears of every request."""
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

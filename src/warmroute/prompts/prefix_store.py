@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -51,10 +52,17 @@ class PrefixStore(Generic[_T]):
         size += _ENTRY_BYTES
         if not hashes or size > self.max_bytes:
             return
-        number = self._next = self._next + 1
-        entry = self._entries[number] = _Entry(hashes, value, size)
+        number, start = self._outgrown(hashes)
+        if start:
+            self._entries.move_to_end(number)
+            entry = self._entries[number]
+            self.size_bytes -= entry.size
+            entry.hashes, entry.value, entry.size = hashes, value, size
+        else:
+            number = self._next = self._next + 1
+            entry = self._entries[number] = _Entry(hashes, value, size)
         self.size_bytes += size
-        for one in hashes:
+        for one in islice(hashes, start, None):
             before = self._by_hash.get(one)
             if before == number:
                 continue
@@ -64,6 +72,17 @@ class PrefixStore(Generic[_T]):
                 self._lose_hash(before)
         while self.size_bytes > self.max_bytes:
             self._forget(next(iter(self._entries)))
+
+    def _outgrown(self, hashes: Sequence[int]) -> tuple[int, int]:
+        """Which entry these hashes go on from, if all of its own lead to it and to no other, and how many those are."""
+        find = self._by_hash.get
+        for depth in range(len(hashes), 0, -1):
+            number = find(hashes[depth - 1])
+            if number is not None:
+                entry = self._entries[number]
+                whole = depth == len(entry.hashes) == entry.reachable and entry.hashes[-1] == hashes[depth - 1]
+                return (number, depth) if whole else (0, 0)
+        return 0, 0
 
     def _lose_hash(self, number: int) -> None:
         entry = self._entries[number]

@@ -97,9 +97,7 @@ class TokenCache:
         `ids` are those of the parts, `prefix` what stands before every text of this cache.
         """
         cuts, position, tokens = work.cuts, work.start, work.tokens
-        pieces: list[bytes | memoryview] = []
-        if work.known is not None:
-            pieces.append(memoryview(work.known.packed)[: tokens * TOKEN_BYTES])
+        pieces: list[bytes] = []
         if prefix is not None and not tokens:
             pieces.append(prefix.tobytes())
             tokens = len(prefix)

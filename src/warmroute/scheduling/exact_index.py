@@ -135,8 +135,8 @@ class ExactIndex:
         lora = self._lora(prompt.model)
         for source in self._sources.get(worker, {}).values():
             if source.unit:
-                keys, first = blocks.keys(source.unit, lora), cached_tokens // source.unit
-                if first < len(keys) and keys[first] in source.taken_back:
+                first = cached_tokens // source.unit
+                if first < blocks.tokens // source.unit and blocks.keys(source.unit, lora)[first] in source.taken_back:
                     return True
         return False
 
@@ -159,7 +159,7 @@ class ExactIndex:
 
     def _walk(self, blocks: TokenBlocks, unit: int, lora: str, live: int) -> Iterator[tuple[int, int]]:
         keys = blocks.keys(unit, lora)
-        limit = min(len(keys), (blocks.tokens - 1) // unit)
+        limit = (blocks.tokens - 1) // unit
         if limit < 1 or not self._owners.get(keys[0], 0) & live:  # as of most prompts that are new
             return
         length, stretch_of = self._stretches.length, self._stretches.by_key.get

@@ -31,6 +31,9 @@ class Outcome(Enum):
     """The client left."""
 
 
+_SERVED = Outcome.SERVED  # an attribute of an Enum costs a call
+
+
 class Lease(Struct, eq=False):  # a struct, because one is made for every request
     """Opened by `Scheduler.select`, closed by `release`; both methods may be called any number of times.
 
@@ -85,7 +88,7 @@ class Lease(Struct, eq=False):  # a struct, because one is made for every reques
         self._ledger.close(entry)
         if (expectation := self.expectation) is not None:
             self.expectation = None
-            if outcome is Outcome.SERVED:  # it came in one piece, its first token with it
+            if outcome is _SERVED:  # it came in one piece, its first token with it
                 expectation.met()
             else:
                 expectation.void()
@@ -93,7 +96,7 @@ class Lease(Struct, eq=False):  # a struct, because one is made for every reques
         if index is None:
             return
         self._index = None
-        if outcome is Outcome.SERVED:
+        if outcome is _SERVED:
             index.confirm(self.serial)
         else:
             index.retract(self.worker, self.prompt.fingerprint, self.serial)

@@ -126,6 +126,7 @@ class PrefixIndex:
             return inf
         if shelf is None:
             shelf = trie.add_shelf(worker)
+        trie.walked, trie.walked_to = fingerprint, leaf  # the other worker of a pair gets the same
         last_used = trie.place(leaf, shelf, now, (claimant,))
         if shelf.tokens > worker.cache_tokens:
             self._fit_tokens(shelf)
@@ -218,14 +219,17 @@ class PrefixIndex:
         while (excess := shelf.tokens - limit) > 0:
             hold = shelf.ends.newer
             node = hold.node
-            kept = start = node.start
-            end = node.end
-            if node.tokens > excess:
-                kept = self._depth_within(start, end, node.total - excess)
-            if kept == start or not trie.shorten(hold, kept):
-                kept = start
+            evicted = self._shorten(hold, excess) if node.tokens > excess else 0
+            if not evicted:
+                evicted = node.end - node.start
                 trie.drop(hold)
-            self.evictions += end - kept
+            self.evictions += evicted
+
+    def _shorten(self, hold: Hold, excess: int) -> int:
+        """Evict the tail of a hold, so many tokens at least. Returns how many blocks; 0 when it must go as a whole."""
+        start, end = hold.node.start, hold.node.end
+        kept = self._depth_within(start, end, hold.node.total - excess)
+        return end - kept if kept > start and self._trie.shorten(hold, kept) else 0
 
     def _fit_bytes(self, shelf: Shelf, newest_leaf: Hold) -> None:
         """Evict until the index fits: what this worker has not just claimed, then from the worker that has most."""

@@ -44,7 +44,7 @@ class PrefixTrie:
         self.pending: set[int] = set()
         """The claimants of which nobody knows yet how it went."""
         self.walked: Sequence[int] | None = None
-        """The prompt that was looked up last, if it shares all of `walked_to` and what is above that."""
+        """The prompt that was looked up or claimed last, if it shares all of `walked_to` and what is above that."""
         self.walked_to: Node | None = None
 
     def path(self, fingerprint: Sequence[int]) -> Iterator[Node]:

@@ -7,6 +7,7 @@ when somebody has moved or removed it (logrotate does), and may move itself away
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -165,12 +166,14 @@ class LineWriter:
         trouble = ""
         try:
             trouble = self._file.write(lines)
-        except (OSError, ValueError) as error:  # ValueError: standard output was closed
-            trouble = str(error)
+        except Exception as error:  # OSError, or whatever standard output raises that was closed or replaced
+            trouble = str(error) or repr(error)
             self._failed += len(lines)
-        if trouble and trouble != self._trouble:
-            self._on_trouble(trouble)
-        self._trouble = trouble
+        told, self._trouble = self._trouble, trouble
+        if trouble and trouble != told:
+            # The place for complaints may be broken as well: a log on the same disk, or a pipe that nobody reads.
+            with contextlib.suppress(Exception):
+                self._on_trouble(trouble)
         with self._progress:
             self._done_bytes += sum(map(len, lines))
             self._progress.notify_all()

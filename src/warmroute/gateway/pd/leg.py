@@ -21,6 +21,7 @@ from warmroute.scheduling.lease import Lease
 if TYPE_CHECKING:
     from warmroute.gateway.pd.pair_run import PairRun
 
+_ACCEPT = Verdict.ACCEPT  # an attribute of an Enum costs a call
 _ACCEPT_ENCODING = re.compile(rb"^accept-encoding:[^\n]*\n", re.IGNORECASE | re.MULTILINE)
 
 
@@ -38,13 +39,12 @@ class Leg:
     is_holding = False
     body = b""
     """What to send; until the worker answers, it may have to be sent once more."""
-    _connections: WorkerConnections
     _connection: UpstreamConnection | None = None
     _is_kept = False
     _is_lost_once = False
     _is_cancelled = False
     _is_sent = False
-    _verdict = Verdict.ACCEPT
+    _verdict = _ACCEPT
     _head: ResponseHead | None = None
     _held: bytearray | None = None
 
@@ -52,23 +52,23 @@ class Leg:
         self.lease = lease
         self._run: PairRun | None = run
         self._exchange = run.exchange
-        self._gateway = run.gateway
+        self._gateway = gateway = run.gateway
+        self.connections: WorkerConnections = gateway.upstream.of(lease.worker)
 
     # There.
 
     def take_kept(self) -> bool:
         """Take a kept connection. Whether there was one."""
-        # Not looked up before: a decode leg may begin long after the pair was chosen, and what is unused is forgotten.
-        self._connections = connections = self._gateway.upstream.of(self.lease.worker)
-        self._connection = connection = connections.take_idle()
+        self._connection = connection = self.connections.take_idle()
         self._is_kept = is_kept = connection is not None
         return is_kept
 
     async def connect(self) -> None:
         """Open a connection. LegFailed when that fails."""
         try:
-            self._connections = self._gateway.upstream.of(self.lease.worker)
-            self._connection = await self._connections.connect()
+            # Looked up again: the leg may begin long after the pair was chosen, and what is unused is forgotten.
+            self.connections = self._gateway.upstream.of(self.lease.worker)
+            self._connection = await self.connections.connect()
         except ConnectFailed as error:
             error.request_lost = self._is_lost_once
             if self._run is not None and not self._is_cancelled:
@@ -88,7 +88,7 @@ class Leg:
         else:
             self._is_sent = True
             body = self.body
-            head = exchange.head_for(self._connections.address, len(body))
+            head = exchange.head_for(self.connections.address, len(body))
             connection.send(readable(head) if self.collects else head, body, self)
 
     async def send_again(self) -> None:
@@ -107,7 +107,7 @@ class Leg:
         if self._is_sent:
             connection.abort()
         else:
-            self._connections.put_back(connection)
+            self.connections.put_back(connection)
 
     def detach(self) -> None:
         """The pair's run is over."""
@@ -130,7 +130,7 @@ class Leg:
                 self._verdict = judge(self.side, status, client_has_bytes=self._exchange.started)
                 if self._run is not None and self._verdict in (Verdict.PASS, Verdict.REPLACE):
                     self._run.cancel_other(self)
-        if self._verdict is Verdict.ACCEPT:
+        if self._verdict is _ACCEPT:
             self._accept(body, complete)
         elif self._verdict is Verdict.REPLACE:
             self._hold(body, complete)

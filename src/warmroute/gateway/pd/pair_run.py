@@ -25,6 +25,8 @@ from warmroute.scheduling.worker import Worker
 if TYPE_CHECKING:
     from warmroute.gateway.gateway import Gateway
 
+_SERVED = Outcome.SERVED  # an attribute of an Enum costs a call
+
 
 class PairRun:
     """Callbacks of the legs decide it: the first failure cancels the other leg there and then, and wakes the relay up.
@@ -33,19 +35,12 @@ class PairRun:
     The legs alone have the bodies, no frame that waits for the answer: that may take long, and a body be large.
     """
 
-    __slots__ = (
-        "_any_follows",
-        "_follow",
-        "_merge",
-        "_tried_decode",
-        "decode",
-        "exchange",
-        "failure",
-        "gateway",
-        "is_given_back",
-        "pair",
-        "prefill",
-    )
+    # How every run begins. As defaults of the class they cost nothing until they change.
+    failure: LegFailed | None = None
+    is_given_back = False
+    _merge: Callable[[bytes], AnswerEdit | None] | None = None
+    _follow: Callable[[bytes], DecodeRequest] | None = None
+    _any_follows = False
 
     def __init__(
         self, exchange: Exchange, pair: PairLease, gateway: Gateway, tried_decode: tuple[Worker, ...] = ()
@@ -53,21 +48,14 @@ class PairRun:
         self.exchange = exchange
         self.gateway = gateway
         self.pair = pair
-        self.failure: LegFailed | None = None
-        self.is_given_back = False
         self.prefill = PrefillLeg(self, pair.prefill)
         self.decode = DecodeLeg(self, pair.decode)
-        self._merge: Callable[[bytes], AnswerEdit | None] | None = None
-        self._follow: Callable[[bytes], DecodeRequest] | None = None
-        self._any_follows = False
         self._tried_decode = tried_decode
 
     @property
     def router_lines(self) -> bytes:
         """What the client is told of who answers."""
-        of, pair = self.gateway.upstream.of, self.pair
-        decode = of(pair.decode.worker)
-        return b"%b%b%b" % (decode.url_line, of(pair.prefill.worker).role_line, decode.role_line)
+        return self.prefill.connections.role_line + self.decode.connections.alone_lines
 
     def answer(self, handover: Handover, *, may_be_given_back: bool) -> Awaitable[None]:
         """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
@@ -98,7 +86,8 @@ class PairRun:
         self.exchange.sent_at = perf_counter()
         prefill.send()
         decode.send()
-        await self._decided()
+        while not self._is_decided():
+            await self._next()
 
     async def _in_turn(self) -> None:
         prefill = self.prefill
@@ -106,7 +95,8 @@ class PairRun:
             await prefill.connect()
         self.exchange.sent_at = perf_counter()
         prefill.send()
-        await self._decided(prefilled=True)
+        while not (self._is_decided() or prefill.has_ended):
+            await self._next()
         if not prefill.has_ended:
             return
         self._redirect()
@@ -115,7 +105,8 @@ class PairRun:
         if not decode.take_kept():
             await decode.connect()
         decode.send()
-        await self._decided()
+        while not self._is_decided():
+            await self._next()
 
     def _redirect(self) -> None:
         """Let another worker decode if the one that was chosen has become unroutable since."""
@@ -144,24 +135,24 @@ class PairRun:
             decode.is_plain = False
         decode.body = following.body
 
-    async def _decided(self, *, prefilled: bool = False) -> None:
-        """Wait until the client has its answer, the request was given back or, if `prefilled`, prefill has ended."""
-        exchange, prefill, decode = self.exchange, self.prefill, self.decode
-        while True:
-            if exchange.client_gone:
-                raise asyncio.CancelledError
-            if self.failure is not None:
-                raise self.failure
-            exchange.raise_failure()
-            if (exchange.started and exchange.is_answered) or self.is_given_back or (prefilled and prefill.has_ended):
-                return
-            if prefill.is_lost:
-                exchange.sent_at = perf_counter()
-                await prefill.send_again()
-            elif decode.is_lost:
-                await decode.send_again()
-            else:
-                await suspended()
+    def _is_decided(self) -> bool:
+        """Whether the client has its answer, or the request was given back. Raises what the pair has failed with."""
+        exchange = self.exchange
+        if exchange.client_gone:
+            raise asyncio.CancelledError
+        if self.failure is not None:
+            raise self.failure
+        exchange.raise_failure()
+        return self.is_given_back or exchange.is_answered
+
+    def _next(self) -> Awaitable[None]:
+        """To be awaited before looking again: what the legs tell next, or that a lost one has been sent anew."""
+        if self.prefill.is_lost:
+            self.exchange.sent_at = perf_counter()
+            return self.prefill.send_again()
+        if self.decode.is_lost:
+            return self.decode.send_again()
+        return suspended()
 
     # What the legs tell.
 
@@ -207,7 +198,7 @@ class PairRun:
         """Give back what is still held. A prefill leg that is not over when all went well may end by itself."""
         prefill, decode = self.prefill, self.decode
         self.pair.decode.release(outcome)
-        if outcome is not Outcome.SERVED:
+        if outcome is not _SERVED:
             self.exchange.detach()
             decode.cancel()
             prefill.cancel()

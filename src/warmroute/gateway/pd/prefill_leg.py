@@ -13,6 +13,8 @@ from warmroute.scheduling.lease import Outcome
 
 logger = logging.getLogger(__name__)
 
+_SERVED = Outcome.SERVED  # an attribute of an Enum costs a call
+
 LINGER_SECONDS = 5.0
 """How long a prefill leg may go on after the client has the whole answer."""
 
@@ -53,12 +55,12 @@ class PrefillLeg(Leg):
             self._gateway.pd.lingering.add(self)
             self._timer = self._gateway.loop.call_later(LINGER_SECONDS, self.give_up)
         else:
-            self.end(Outcome.SERVED, self.status)
+            self.end(_SERVED, self.status)
 
     def give_up(self) -> None:
         """Wait for its end no longer."""
         self.cancel()
-        self.end(Outcome.SERVED, self.status)
+        self.end(_SERVED, self.status)
 
     def _accept(self, body: bytes, complete: bool) -> None:
         if body:
@@ -70,7 +72,7 @@ class PrefillLeg(Leg):
             self._add(body, complete)
         if complete:
             self.has_ended = True
-            self.end(Outcome.SERVED, self.status)
+            self.end(_SERVED, self.status)
             if self._run is not None:
                 self._run.prefill_ended()
 

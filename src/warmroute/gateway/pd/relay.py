@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# An attribute of an Enum costs a call.
+_FAILED, _SERVED = Outcome.FAILED, Outcome.SERVED
+
 
 def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitable[None]:
     """Let a prefill and a decode worker answer the exchange, or a decode worker alone where a pair cannot.
@@ -105,22 +108,22 @@ def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
 async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:
     """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
-    workers = pair.prefill.worker, pair.decode.worker
-    if workers[0].suspect or workers[1].suspect:
-        _begin_attempt(workers, exchange, gateway)
+    first, second = pair.prefill.worker, pair.decode.worker
+    if first.suspect or second.suspect:
+        _begin_attempt((first, second), exchange, gateway)
     run = PairRun(exchange, pair, gateway, tried.decode)
-    outcome = Outcome.FAILED
+    outcome = _FAILED
     try:
-        dialect, prefill, decode = gateway.fleet.handshake(*workers)
+        dialect, prefill, decode = gateway.fleet.handshake(first, second)
         handover = dialect.begin(exchange.request, prefill, decode, gateway.rng)
         may_be_given_back = handover.reschedule is not None and _may_give_back(pair, pairs, tried, gateway)
         answered = run.answer(handover, may_be_given_back=may_be_given_back)
         del handover  # it has the bodies, and the answer may take long
         await answered
         if not run.is_given_back and exchange.status < 400:
-            outcome = Outcome.SERVED
-        if pair.prefill.worker.suspect or pair.decode.worker.suspect:
-            _judge_others(pair, Verdict.OK if outcome is Outcome.SERVED else Verdict.NEUTRAL, exchange, gateway)
+            outcome = _SERVED
+        if first.suspect or pair.decode.worker.suspect:
+            _judge_others(pair, Verdict.OK if outcome is _SERVED else Verdict.NEUTRAL, exchange, gateway)
         return run.is_given_back
     except LegFailed as failure:
         _judge_others(pair, Verdict.NEUTRAL, exchange, gateway, but=failure.worker)
