@@ -19,8 +19,9 @@ from warmroute.gateway.chunked import (
     whole_chunks,
 )
 from warmroute.gateway.errors import ConnectionLost
-from warmroute.gateway.exchange import ANSWER_TAIL_BYTES, Exchange
+from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.headers import Framing, RequestHead, ResponseHead
+from warmroute.gateway.passed_answer import ANSWER_TAIL_BYTES
 from warmroute.gateway.sse import TAIL_BYTES
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.telemetry.metrics import Metrics

@@ -10,83 +10,33 @@ import asyncio
 from http import HTTPStatus
 from time import perf_counter
 
-from warmroute.engines.dialect import MAX_HELD_BYTES
-from warmroute.gateway.chunked import ChunkPipe
-from warmroute.gateway.client_request import ClientRequest
-from warmroute.gateway.driver import Driver, suspended
-from warmroute.gateway.errors import (
-    Answer,
-    GatewayError,
-    RequestError,
-    StreamUnfinished,
-    Unavailable,
-    UpstreamError,
-    answer_to,
-)
-from warmroute.gateway.explaining import decision_line
-from warmroute.gateway.headers import Framing, ResponseHead, status_line
-from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
-from warmroute.gateway.sse import error_event, is_done
+from warmroute.gateway.driver import suspended
+from warmroute.gateway.errors import Answer, GatewayError, RequestError, Unavailable, answer_to
+from warmroute.gateway.headers import status_line
+from warmroute.gateway.passed_answer import PassedAnswer
+from warmroute.gateway.sse import error_event
 from warmroute.gateway.upstream.connection import UpstreamConnection
-from warmroute.scheduling.lease import Lease
-from warmroute.scheduling.pairs import PairLease
-from warmroute.telemetry.decisions import Decision
 from warmroute.telemetry.request_trace import RequestTrace
-
-# An attribute of an Enum costs a call.
-_LENGTH, _NONE, _CHUNKED = Framing.LENGTH, Framing.NONE, Framing.CHUNKED
-
-ANSWER_TAIL_BYTES = 4096
-"""How much of the end of an answer may be looked at. Usage is the last thing in it, but for `[DONE]`."""
 
 CLIENT_CLOSED_REQUEST = 499
 """The status that a request is counted with when its client left (nginx's number)."""
 
 
-class Exchange(ClientRequest):
+class Exchange(PassedAnswer):
     """A request of a client and the state of its answer."""
 
-    # How every answer begins. As defaults of the class they cost nothing until they change.
+    # As in what it is made of: defaults of the class cost nothing until they change.
     sent_at = 0.0
     """When the request was handed to the worker last tried, by `perf_counter`."""
-    first_byte_at = 0.0
-    pieces = 0
-    """So many reads brought the body of the answer."""
-    pipe: ChunkPipe | None = None
-    """Takes chunks of the answer as they are, once it has begun; None where it has, or needs, another framing."""
     own_answer = ""
     """Which of the outcomes it was if the answer, or its end, is the router's own."""
-    decision: Decision | None = None
-    """How its worker was chosen, if somebody wants to know."""
     trace: RequestTrace | None = None
-    may_not_know = False
-    """Whether somebody wants to, and has not shown the key for it."""
-    lease: Lease | PairLease | None = None
-    task: Driver | None = None
     client_gone = False
-    started = False
-    status = 0
-    held: HeldAnswer | None = None
-    """A worker's error that was not passed on."""
-    is_holding = False
-    """Whether such an error is under way."""
     expired: GatewayError | None = None
     """The deadline that has ended it."""
     broke_off = False
     """Whether the answer is a stream that has ended with an error event."""
     _finished = False
-    _connection: UpstreamConnection | None = None
-    _failure: UpstreamError | None = None
-    _router_lines = b""
-    _takes_all = False
-    _head: ResponseHead | None = None
-    _body_held: bytearray | None = None
-    _needs_done = False
-    _chunked = False
-    _until_close = False
-    _event_stream = False
-    _earlier = b""
-    _tail = b""
 
     # The request goes upstream, the response comes back.
 
@@ -123,31 +73,10 @@ class Exchange(ClientRequest):
         if connection is not None and self.client.write_paused:
             connection.pause_reading()
 
-    def detach(self) -> None:
-        """Close the connection of an answer that is not complete."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.abort()
-        if self.pipe is not None:
-            self._catch_up(self.pipe)
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether a worker's answer is an event stream."""
-        return self._event_stream
-
     @property
     def is_answered(self) -> bool:
         """Whether a worker's answer has been passed on, to its end."""
         return self.started and self._connection is None and self._failure is None
-
-    @property
-    def answer_tail(self) -> bytes:
-        """The last bytes of the answer: at most ANSWER_TAIL_BYTES; fewer if only its last events are still known."""
-        tail = self._tail
-        if len(tail) < ANSWER_TAIL_BYTES and self._earlier:
-            tail = self._earlier[-ANSWER_TAIL_BYTES:] + tail
-        return tail[-ANSWER_TAIL_BYTES:]
 
     def raise_failure(self) -> None:
         """Raise what broke an answer that was being passed on, if anything did."""
@@ -157,157 +86,6 @@ class Exchange(ClientRequest):
             self._body_held = None
             self.is_holding = False
             raise failure
-
-    def response_received(self, head: ResponseHead | None, body: bytes, complete: bool) -> None:
-        """Pass on what one read from the worker brought. The head waits for the first byte of the body."""
-        if complete:
-            self._connection = None
-        if self.started:
-            if self.pipe is not None and self.pipe.count:
-                self._catch_up(self.pipe)
-            out = b""
-        else:
-            if head is None:
-                head = self._head
-                if head is None:
-                    return
-            if head.status in REPLACED_STATUSES and not self._takes_all:
-                self._hold(head, body, complete)
-                return
-            if not body and not complete:
-                self._head = head
-                return
-            out = self._begin(head)
-            if body and head.status < 400:
-                self._first_body_byte()
-        if body:
-            self.pieces += 1
-            tail = self._tail
-            if len(tail) + len(body) <= ANSWER_TAIL_BYTES:
-                self._tail = tail + body
-            else:  # together they are longer than what may be looked at
-                self._earlier = tail
-                self._tail = body
-            if self._chunked:
-                body = b"%x\r\n%b\r\n" % (len(body), body)
-            out = out + body if out else body
-        if complete:
-            if self._needs_done and not is_done(self.answer_tail):
-                self._unfinished()
-            elif self._chunked:
-                out += b"0\r\n\r\n"
-            if out:
-                self.client.transport.write(out)
-            if self.task is not None:
-                self.task.resume()
-        elif out:
-            self.client.transport.write(out)
-
-    def _catch_up(self, pipe: ChunkPipe) -> None:
-        """Take note of what went past `response_received`."""
-        self.pieces += pipe.count
-        if pipe.count > 2:  # a gap lies before the two that it still has; but no event does
-            self._earlier = self._tail = b""
-        for body in pipe.take():
-            self._earlier, self._tail = (self._earlier + self._tail)[-ANSWER_TAIL_BYTES:], body
-
-    def response_failed(self, error: UpstreamError) -> None:
-        """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
-        self._connection = None
-        self._failure = error
-        self.wake()
-
-    def _hold(self, head: ResponseHead, body: bytes, complete: bool) -> None:
-        """Keep an error back until it is whole: another worker may do better. One that is too long is the client's."""
-        held = self._body_held
-        if held is None:
-            self._head = head
-            held = self._body_held = bytearray()
-        held += body
-        self.is_holding = not complete
-        if not complete and len(held) <= MAX_HELD_BYTES:
-            return
-        self._body_held = None
-        if complete:
-            self.held = HeldAnswer(head, bytes(held), self._router_lines, head.status)
-            self._head = None
-            self.wake()
-        else:
-            self._takes_all = True
-            self.is_holding = False
-            self.response_received(head, bytes(held), False)
-
-    def _unfinished(self) -> None:
-        """The stream is over, and was not meant to be."""
-        self._failure = StreamUnfinished("" if self.lease is None else self.lease.worker.url)
-
-    @property
-    def is_broken_stream(self) -> bool:
-        """Whether the client has a part of an event stream."""
-        return self.started and self._event_stream
-
-    def wake(self) -> None:
-        """Let the coroutine go on that waits for what becomes of this exchange."""
-        if self.task is not None:
-            self.task.resume()
-
-    def _first_body_byte(self) -> None:
-        """The first byte of a good answer has come."""
-        lease = self.lease
-        if lease is not None:
-            lease.first_token()
-            self.first_byte_at = now = self.client.loop.time()
-            seconds = now - self.complete_at
-            if self._metrics.records:
-                self._metrics.ttft.observe(seconds)
-            tally = lease.worker.tally
-            tally.first_tokens += 1
-            tally.ttft_seconds += seconds
-
-    def _begin(self, head: ResponseHead) -> bytes:
-        """The head for the client. A body is framed anew where its framing belongs to the worker's connection."""
-        self.started = True
-        self.status = head.status
-        self.drop()
-        if self._head is not None:
-            self._head = None
-        if head.event_stream:
-            self._event_stream = True
-            self._needs_done = head.status == 200 and self.kind != "other"
-        lease = self.lease
-        if lease is not None and self._metrics.records:
-            self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
-        framing = head.framing
-        lines = self._router_lines
-        if framing is not _LENGTH and framing is not _NONE:
-            if self.http_1_0:
-                self._until_close = True
-                self.keep_alive = False
-            else:
-                self._chunked = True
-                if framing is _CHUNKED:
-                    self.pipe = ChunkPipe(self.client.transport.write)
-                lines = b"transfer-encoding: chunked\r\n" + lines
-        return b"".join((status_line(head.status, head.reason), head.forwarded, lines, self._own_lines()))
-
-    def _own_lines(self) -> bytes:
-        """The last lines of every head, ours or a worker's, with the empty line that ends it."""
-        if self.decision is not None or self.may_not_know:
-            self.extra_headers += decision_line(self.decision)
-        close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"".join((self.extra_headers, b"x-request-id: ", self.request_id, b"\r\n", close, b"\r\n"))
-
-    # The client's side.
-
-    def pause(self) -> None:
-        """The client reads more slowly than the worker writes: let the worker wait."""
-        if self._connection is not None:
-            self._connection.pause_reading()
-
-    def resume(self) -> None:
-        """The client has caught up."""
-        if self._connection is not None:
-            self._connection.resume_reading()
 
     def leave(self) -> None:
         """The client is gone: what is under way upstream ends now, and the coroutine is woken up to clear away."""
