@@ -43,7 +43,7 @@ class ExactMode:
     def tokens(self) -> ExactTokens:
         """Where prompts get their tokens from: a tokenizer here, else the engines."""
         seconds = self._config.scheduler.tokenizer_timeout_secs
-        return ExactTokens(self._local or EngineBlocks(self._any_engine, self._fleet.ask, seconds), seconds)
+        return ExactTokens(self._local or EngineBlocks(self._any_engine, self._fleet.ask), seconds)
 
     def _any_engine(self, model: str | None) -> str | None:
         """The URL of an engine that computes prompts for a model."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from warmroute.prompts.fingerprint import pack_token_ids
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
-from warmroute.prompts.tokenizer import LocalTokenizer, TokenizerError
+from warmroute.prompts.tokenizer import LocalTokenizer
 
 LADDER = Ladder.default()
 TEMPLATE = "{% for m in messages %}<|im|>{{ m.role }}\n{{ m.content }}\n{% endfor %}<|im|>assistant"
@@ -78,7 +81,7 @@ async def test_a_text_gets_what_the_engine_puts_before_it(tokenizer: LocalTokeni
 
 async def test_token_ids_need_no_tokenizer():
     class Never:
-        async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes) -> TokenBlocks:
+        async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes, deadline: float) -> TokenBlocks:
             raise AssertionError
 
         def close(self) -> None: ...
@@ -119,7 +122,7 @@ class Asked:
 
 async def test_an_engine_is_asked_with_the_body_as_it_is():
     asked = Asked((200, b'{"count":2,"max_model_len":9,"tokens":[4,5]}'))
-    tokens = ExactTokens(EngineBlocks(lambda model: f"http://{model}", asked, 5), 5)
+    tokens = ExactTokens(EngineBlocks(lambda model: f"http://{model}", asked), 5)
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
     _, refined = await refine(tokens, "chat", **body)
     assert packed_of(refined) == pack_token_ids([4, 5])
@@ -130,7 +133,7 @@ async def test_an_engine_that_fails_is_done_without_and_told_of_once(caplog: pyt
     caplog.set_level(logging.INFO)
     good = (200, b'{"tokens":[4]}')
     failures = [(404, b""), (200, b"{}"), (200, b'{"tokens":[-1]}'), OSError("gone"), TimeoutError()]
-    tokens = ExactTokens(EngineBlocks(lambda _: "http://e", Asked(*failures, good), 5), 5)
+    tokens = ExactTokens(EngineBlocks(lambda _: "http://e", Asked(*failures, good)), 5)
     for _ in failures:
         prompt, refined = await refine(tokens, "completions", prompt="abc")
         assert refined is prompt
@@ -140,16 +143,29 @@ async def test_an_engine_that_fails_is_done_without_and_told_of_once(caplog: pyt
 
 
 async def test_no_engine_and_a_late_one():
-    tokens = ExactTokens(EngineBlocks(lambda _: None, Asked(), 5), 5)
+    tokens = ExactTokens(EngineBlocks(lambda _: None, Asked()), 5)
     prompt, refined = await refine(tokens, "completions", prompt="abc")
     assert refined is prompt
 
-    class Late:
-        async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes) -> TokenBlocks:
-            await asyncio.Event().wait()
-            raise TokenizerError
+    async def never(url: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        def close(self) -> None: ...
-
-    prompt, refined = await refine(ExactTokens(Late(), 0.01), "completions", prompt="abc")
+    tokens = ExactTokens(EngineBlocks(lambda _: "http://e", never), 0.01)
+    prompt, refined = await refine(tokens, "completions", prompt="abc")
     assert refined is prompt
+
+
+async def test_what_takes_a_thread_too_long_is_done_without(tokenizer: LocalTokenizer, monkeypatch: pytest.MonkeyPatch):
+    over = Event()
+
+    def stuck(parts: Sequence[str]) -> list[array[int]]:
+        over.wait(60)
+        return []
+
+    monkeypatch.setattr(tokenizer, "encode_parts", stuck)
+    tokens = ExactTokens(LocalBlocks(tokenizer, ChatTemplate(TEMPLATE)), 0.01)
+    prompt, refined = await refine(tokens, "completions", prompt="a" * 10_000)
+    over.set()
+    assert refined is prompt
+    tokens.close()

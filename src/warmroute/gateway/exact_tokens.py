@@ -41,8 +41,11 @@ Ask = Callable[[str, str, bytes, float], Awaitable[tuple[int, bytes]]]
 class BlockSource(Protocol):
     """Where the tokens come from."""
 
-    async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes) -> TokenBlocks:
-        """The tokens of a chat or a text. TokenizerError when there are none."""
+    async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes, deadline: float) -> TokenBlocks:
+        """The tokens of a chat or a text. TokenizerError when there are none, TimeoutError after `deadline` seconds.
+
+        The source keeps the deadline, and only while it waits: a timer costs as much as encoding a short turn.
+        """
 
     def close(self) -> None:
         """Give back what it holds."""
@@ -67,8 +70,7 @@ class ExactTokens:
             if isinstance(given.prompt, Ids):
                 blocks = TokenBlocks(pack_token_ids(given.prompt.ids), given.salt, prompt.tokens)
             else:
-                async with asyncio.timeout(self._state.deadline):
-                    blocks = await self._source.blocks(given, prompt, body)
+                blocks = await self._source.blocks(given, prompt, body, self._state.deadline)
                 self._state.worked()
         except (TokenizerError, TimeoutError, ValueError) as error:
             self._state.failed(error)
@@ -90,7 +92,7 @@ class LocalBlocks:
         self._texts = TokenCache(tokenizer, _CACHE_BYTES // 4)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tokenizer")
 
-    async def blocks(self, given: EngineInput, prompt: Prompt, _body: bytes) -> TokenBlocks:
+    async def blocks(self, given: EngineInput, prompt: Prompt, _body: bytes, deadline: float) -> TokenBlocks:
         """Render and encode. TokenizerError when the template refuses the messages, or for text that is no Unicode."""
         asked = given.prompt
         if isinstance(asked, Chat):
@@ -103,7 +105,8 @@ class LocalBlocks:
             ids = self._tokenizer.encode_parts(work.parts)
         else:
             loop = asyncio.get_running_loop()
-            ids = await loop.run_in_executor(self._threads, self._tokenizer.encode_parts, work.parts)
+            async with asyncio.timeout(deadline):
+                ids = await loop.run_in_executor(self._threads, self._tokenizer.encode_parts, work.parts)
         return cache.finish(work, ids, given.salt, prompt.tokens, prefix)
 
     def _prefix(self, text: Text) -> array[int] | None:
@@ -129,25 +132,28 @@ class EngineBlocks:
     seconds to status and answer.
     """
 
-    def __init__(self, engine: Callable[[str | None], str | None], ask: Ask, timeout_seconds: float) -> None:
+    def __init__(self, engine: Callable[[str | None], str | None], ask: Ask) -> None:
         self._engine = engine
         self._ask = ask
-        self._timeout = timeout_seconds
         self._decoder = msgspec.json.Decoder(_Answer)
 
-    async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes) -> TokenBlocks:
+    async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes, deadline: float) -> TokenBlocks:
         """Ask. TokenizerError for any answer without tokens, ValueError for tokens that cannot be."""
         url = self._engine(prompt.model)
         if url is None:
             raise TokenizerError("no engine that could tokenise")
+        async with asyncio.timeout(deadline):
+            tokens = await self._tokens(url, body, deadline)
+        return TokenBlocks(pack_token_ids(tokens), given.salt, prompt.tokens)
+
+    async def _tokens(self, url: str, body: bytes, seconds: float) -> list[int]:
         try:
-            status, answer = await self._ask(url, "/tokenize", body, self._timeout)
+            status, answer = await self._ask(url, "/tokenize", body, seconds)
             if status != 200:
                 raise TokenizerError(f"{url}/tokenize answered {status}")
-            tokens = self._decoder.decode(answer).tokens
+            return self._decoder.decode(answer).tokens
         except (*REQUEST_ERRORS, msgspec.MsgspecError) as error:
             raise TokenizerError(f"{type(error).__name__}: {error}") from error
-        return TokenBlocks(pack_token_ids(tokens), given.salt, prompt.tokens)
 
     def close(self) -> None:
         """The session is somebody else's."""
