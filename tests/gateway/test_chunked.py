@@ -8,10 +8,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.gateway.fakes import FakeTransport
 
-from warmroute.gateway.chunked import BEGINS, LEAST_READ_BYTES, MOST_READ_BYTES, ChunkPipe, whole_chunks
+from warmroute.engines.usage import read_usage
+from warmroute.gateway.chunked import (
+    BEGINS,
+    EVENT_END,
+    LEAST_READ_BYTES,
+    MOST_READ_BYTES,
+    ChunkPipe,
+    are_events,
+    whole_chunks,
+)
 from warmroute.gateway.errors import ConnectionLost
-from warmroute.gateway.exchange import Exchange
-from warmroute.gateway.headers import RequestHead
+from warmroute.gateway.exchange import ANSWER_TAIL_BYTES, Exchange
+from warmroute.gateway.headers import Framing, RequestHead, ResponseHead
 from warmroute.gateway.sse import TAIL_BYTES
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.telemetry.metrics import Metrics
@@ -77,12 +86,47 @@ def test_whole_chunks(data, read):
     assert whole_chunks(data) == read
 
 
-def test_a_pipe_knows_the_last_two_chunks():
+LONG = b"x" * 40 + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "are"),
+    [
+        (chunk(LONG), True),
+        (chunk(LONG) * 3, True),
+        (chunk(LONG) + chunk(b"data: [DONE]\n\n"), False),
+        (chunk(LONG) + chunk(b"x" * 40), False),
+        (chunk(b"x" * 40) + chunk(LONG), False),
+        (chunk(LONG) + END, False),
+        (chunk(LONG)[1:], False),
+        (b"0" + chunk(LONG), False),
+        (chunk(LONG + b"\r\n2a\r\n" + LONG), False),
+        (chunk(LONG) + EVENT_END, False),
+        (b"", True),
+    ],
+)
+def test_events_in_chunks(data, are):
+    assert are_events(data) is are
+
+
+@given(
+    st.lists(st.integers(30, 50).map(lambda size: b"x" * size + b"\n\n"), min_size=1, max_size=30), st.integers(0, 60)
+)
+def test_events_are_whole_chunks(events, cut):
+    data = b"".join(map(chunk, events))
+    for read in (data, data[cut:], data[:-cut]):
+        assert not are_events(read) or whole_chunks(read) is not None
+    if min(map(len, events)) >= LEAST_READ_BYTES:
+        assert are_events(data)
+
+
+def test_a_pipe_knows_the_last_two_reads():
     pipe = ChunkPipe(lambda _: None)
     assert pipe.take() == []
-    for data in (b"one", b"two\n", b"three"):
-        pipe.before, pipe.last = pipe.last, chunk(data)
-    assert pipe.take() == [b"two\n", b"three"]
+    one, other = LONG, b"y" * 300 + b"\n\n"
+    for read in (chunk(other), chunk(one), chunk(one) + chunk(other)):
+        pipe.before, pipe.last = pipe.last, read
+    assert pipe.take() == [one, one + other]
     assert pipe.take() == []
 
 
@@ -150,16 +194,33 @@ class Owner:
         self.free += 1
 
 
+def connected(owner: Owner) -> UpstreamConnection:
+    """A connection to a worker, on a fake transport."""
+    connection = UpstreamConnection(owner, "http://w", own_cors=False)
+    connection.connection_made(FakeTransport())
+    return connection
+
+
+def asking(connection: UpstreamConnection) -> Exchange:
+    """A client's request that has been sent on the connection."""
+    exchange = Exchange(Client(), RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
+    exchange.keep_alive = True
+    exchange.attach(connection, b"")
+    connection.send(b"", b"", exchange)
+    return exchange
+
+
+def written(exchange: Exchange) -> bytes:
+    """What its client has got."""
+    return bytes(exchange.client.transport.written)
+
+
 class Played:
     """One answer to a client on a connection, the worker's `pieces` being what follows its head."""
 
-    def __init__(self, owner: Owner, connection: UpstreamConnection, transport: FakeTransport, reads: list[bytes]):
-        client = Client()
-        self.exchange = exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
-        exchange.keep_alive = True
-        exchange.attach(connection, b"")
-        free = owner.free
-        connection.send(b"", b"", exchange)
+    def __init__(self, owner: Owner, connection: UpstreamConnection, reads: list[bytes]):
+        transport, free = connection._transport, owner.free
+        self.exchange = exchange = asking(connection)
         self.piped = 0
         for read in reads:
             if exchange.is_answered or transport.closed:
@@ -173,7 +234,7 @@ class Played:
         self.complete = exchange.is_answered
         self.kept = owner.free > free
         exchange.detach()
-        head, _, self.raw = bytes(client.transport.written).partition(b"\r\n\r\n")
+        head, _, self.raw = written(exchange).partition(b"\r\n\r\n")
         self.head = head
         self.body, self.ended = read_by_client(self.raw)
 
@@ -195,8 +256,12 @@ def read_by_client(raw: bytes) -> tuple[bytes, bool]:
 DATA = st.one_of(
     st.binary(max_size=12),
     st.sampled_from([b"data: {}\n\n", b"data: [DONE]\n\n", b"\r\n", b"0\r\n\r\n", b"a\r\n0123456789\r\n", b"x" * 300]),
-    st.integers(30, 40).map(lambda size: b"x" * size),
-    st.integers(2030, 2050).map(lambda size: b"y" * size),
+    st.sampled_from(
+        [b"\n\n", b"\n\n\r\n", b"z" * 40 + EVENT_END, b"z" * 40 + EVENT_END + b"28\r\n" + b"z" * 38 + b"\n\n"]
+    ),
+    st.tuples(st.sampled_from([34, 36, 40, 300, 2036, 2040]), st.integers(0, 2)).map(
+        lambda made: b"x" * (made[0] - made[1]) + b"\n" * made[1]
+    ),
 )
 SPELT = st.one_of(
     DATA.filter(bool).map(chunk),
@@ -229,15 +294,14 @@ def test_what_passes_the_parser_by_is_what_it_would_have_read(parts, cuts, known
         if end > start:
             reads.append(stream[start:end])
             start = end
-    owner, transport = Owner(), FakeTransport()
-    connection = UpstreamConnection(owner, "http://w", own_cors=False)
-    connection.connection_made(transport)
+    owner = Owner()
+    connection = connected(owner)
     if known:
-        first = Played(owner, connection, transport, [HEAD + chunk(b"data: [DONE]\n\n"), END])
+        first = Played(owner, connection, [HEAD + chunk(b"data: [DONE]\n\n"), END])
         assert first.complete
         assert first.kept
         assert owner.known_stream is not None
-    played = Played(owner, connection, transport, [HEAD, *reads])
+    played = Played(owner, connection, [HEAD, *reads])
     reference = Reference(reads)
     assert played.body == b"".join(reference.bodies)
     assert (played.complete, played.ended, played.broken) == (reference.complete, reference.complete, reference.broken)
@@ -248,12 +312,11 @@ def test_what_passes_the_parser_by_is_what_it_would_have_read(parts, cuts, known
 
 
 def test_chunks_pass_as_they_are_once_the_answer_has_begun():
-    owner, transport = Owner(), FakeTransport()
-    connection = UpstreamConnection(owner, "http://w", own_cors=False)
-    connection.connection_made(transport)
+    owner = Owner()
+    connection = connected(owner)
     events = [chunk(b"data: {%d}\n\n" % (10**40 + number)) for number in range(5)]
     for _ in range(2):
-        played = Played(owner, connection, transport, [HEAD, *events, chunk(b"data: [DONE]\n\n") + END])
+        played = Played(owner, connection, [HEAD, *events, chunk(b"data: [DONE]\n\n") + END])
         assert (played.complete, played.kept) == (True, True)
         assert played.piped == 4
         assert played.raw == b"".join([*events, chunk(b"data: [DONE]\n\n"), END])
@@ -261,42 +324,96 @@ def test_chunks_pass_as_they_are_once_the_answer_has_begun():
 
 
 def test_nothing_passes_once_the_answer_is_given_up():
-    owner, transport = Owner(), FakeTransport()
-    connection = UpstreamConnection(owner, "http://w", own_cors=False)
-    connection.connection_made(transport)
-    client = Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
-    exchange.keep_alive = True
-    exchange.attach(connection, b"")
-    connection.send(b"", b"", exchange)
+    connection = connected(Owner())
+    exchange = asking(connection)
     connection.data_received(HEAD + chunk(b"x" * 40))
     exchange.detach()
-    before = bytes(client.transport.written)
+    before = written(exchange)
     connection.data_received(chunk(b"y" * 40))
-    assert bytes(client.transport.written) == before
+    assert written(exchange) == before
 
 
 @pytest.mark.parametrize(("event", "gap"), [(b'data: {"a":"%b"}\n\n', b""), (b'data: {"a":"%b"}', b"\n\n")])
 def test_a_stream_that_breaks_behind_chunks_ends_with_an_error_of_its_own(event, gap):
-    owner, transport = Owner(), FakeTransport()
-    connection = UpstreamConnection(owner, "http://w", own_cors=False)
-    connection.connection_made(transport)
-    client = Client()
-    exchange = Exchange(client, RequestHead(), Metrics(), b"id")  # type: ignore[arg-type]
-    exchange.keep_alive = True
-    exchange.attach(connection, b"")
-    connection.send(b"", b"", exchange)
+    connection = connected(Owner())
+    exchange = asking(connection)
     event %= b"x" * 40
     whole = b'data: {"a":"%b"}\n\n' % (b"y" * 40)
     for read in (HEAD, chunk(whole), chunk(whole), chunk(event)):
         connection.data_received(read)
     assert exchange.pipe is not None
-    assert exchange.pipe.count == 2
+    assert exchange.pipe.count == (0 if gap else 2)
     connection.eof_received()
     with pytest.raises(ConnectionLost) as lost:
         exchange.raise_failure()
     exchange.fail(lost.value)
-    body, ended = read_by_client(bytes(client.transport.written).partition(b"\r\n\r\n")[2])
+    body, ended = read_by_client(written(exchange).partition(b"\r\n\r\n")[2])
     assert ended
     assert body.startswith(whole * 2 + event + gap + b'data: {"error"')
     assert exchange.pieces == 3
+
+
+def test_several_events_in_a_read_pass_as_they_are():
+    connection = connected(Owner())
+    exchange = asking(connection)
+    events = [b"data: {%d}\n\n" % (10**40 + number) for number in range(6)]
+    chunks = [chunk(event) for event in events]
+    for read in (HEAD, chunks[0], chunks[1] + chunks[2], chunks[3] + chunks[4] + chunks[5]):
+        connection.data_received(read)
+    assert exchange.pipe is not None
+    assert exchange.pipe.count == 2
+    connection.data_received(chunk(b"data: [DONE]\n\n") + END)
+    assert exchange.is_answered
+    assert written(exchange).partition(b"\r\n\r\n")[2] == b"".join([*chunks, chunk(b"data: [DONE]\n\n"), END])
+    assert exchange.answer_tail == b"".join([*events, b"data: [DONE]\n\n"])
+
+
+def test_more_events_in_a_read_than_are_looked_at_are_parsed():
+    connection = connected(Owner())
+    exchange = asking(connection)
+    many = chunk(b"data: {%d}\n\n" % 10**40) * (MOST_READ_BYTES // 50)
+    for read in (HEAD, chunk(LONG), many):
+        connection.data_received(read)
+    assert exchange.pipe is not None
+    assert exchange.pipe.count == 0
+    assert exchange.pieces == 2
+
+
+USAGE = (
+    b'data: {"choices":[],"usage":{"prompt_tokens":70,"prompt_tokens_details":{"cached_tokens":64},'
+    b'"completion_tokens":5,"note":"%b"}}\n\n' % (b"n" * 300)
+)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 5, 9, 60])
+@pytest.mark.parametrize("are_chunks", [True, False], ids=["chunks of their own", "parts of one chunk"])
+@pytest.mark.parametrize("done", [b"data: [DONE]\n\n", b"event: message_stop\ndata: {%b}\n\n" % (b"d" * 40)])
+def test_usage_is_seen_in_however_many_reads_it_comes(pieces, are_chunks, done):
+    connection = connected(Owner())
+    exchange = asking(connection)
+    exchange.kind = "other"
+    size = -(-len(USAGE) // pieces)
+    parts = [USAGE[at : at + size] for at in range(0, len(USAGE), size)]
+    if are_chunks:
+        reads = [chunk(part) for part in parts]
+    else:
+        parts[0] = b"%x\r\n%b" % (len(USAGE), parts[0])
+        reads = [*parts, b"\r\n"]
+    for read in (HEAD, *[chunk(LONG)] * 200, *reads, chunk(done), END):
+        connection.data_received(read)
+    assert exchange.is_answered
+    usage = read_usage(exchange.answer_tail)
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.cached_tokens) == (70, 64)
+
+
+@given(st.lists(st.integers(1, 6000), max_size=30))
+def test_the_tail_of_an_answer_in_any_pieces_is_its_last_bytes(sizes):
+    exchange = asking(connected(Owner()))
+    head = ResponseHead(200, b"OK", b"", Framing.LENGTH, False)
+    body = b"".join(b"%c" % (65 + number % 26) * size for number, size in enumerate(sizes))
+    at = 0
+    for size in sizes:
+        exchange.response_received(head if not at else None, body[at : at + size], False)
+        at += size
+    assert exchange.answer_tail == body[-ANSWER_TAIL_BYTES:]

@@ -26,7 +26,7 @@ from warmroute.gateway.errors import (
 from warmroute.gateway.explaining import decision_line
 from warmroute.gateway.headers import Framing, ResponseHead, status_line
 from warmroute.gateway.held import REPLACED_STATUSES, HeldAnswer
-from warmroute.gateway.sse import TAIL_BYTES, error_event, is_done
+from warmroute.gateway.sse import error_event, is_done
 from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.pairs import PairLease
@@ -143,7 +143,7 @@ class Exchange(ClientRequest):
 
     @property
     def answer_tail(self) -> bytes:
-        """The last bytes of the answer: at most ANSWER_TAIL_BYTES, of the last two pieces in which it came."""
+        """The last bytes of the answer: at most ANSWER_TAIL_BYTES; fewer if only its last events are still known."""
         tail = self._tail
         if len(tail) < ANSWER_TAIL_BYTES and self._earlier:
             tail = self._earlier[-ANSWER_TAIL_BYTES:] + tail
@@ -182,17 +182,17 @@ class Exchange(ClientRequest):
                 self._first_body_byte()
         if body:
             self.pieces += 1
-            # The last two pieces are kept as they are: joining them is for whoever reads the tail.
-            if len(body) >= TAIL_BYTES:
-                self._earlier = self._tail
+            tail = self._tail
+            if len(tail) + len(body) <= ANSWER_TAIL_BYTES:
+                self._tail = tail + body
+            else:  # together they are longer than what may be looked at
+                self._earlier = tail
                 self._tail = body
-            else:
-                self._tail = (self._tail + body)[-ANSWER_TAIL_BYTES:]
             if self._chunked:
                 body = b"%x\r\n%b\r\n" % (len(body), body)
             out = out + body if out else body
         if complete:
-            if self._needs_done and not is_done(self._tail):
+            if self._needs_done and not is_done(self.answer_tail):
                 self._unfinished()
             elif self._chunked:
                 out += b"0\r\n\r\n"
@@ -206,8 +206,10 @@ class Exchange(ClientRequest):
     def _catch_up(self, pipe: ChunkPipe) -> None:
         """Take note of what went past `response_received`."""
         self.pieces += pipe.count
+        if pipe.count > 2:  # a gap lies before the two that it still has; but no event does
+            self._earlier = self._tail = b""
         for body in pipe.take():
-            self._earlier, self._tail = self._tail, body
+            self._earlier, self._tail = (self._earlier + self._tail)[-ANSWER_TAIL_BYTES:], body
 
     def response_failed(self, error: UpstreamError) -> None:
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
@@ -350,7 +352,7 @@ class Exchange(ClientRequest):
             self.started = True
             return
         self.status = answer.status
-        event = error_event(answer.body, self._tail) if self._event_stream else b""
+        event = error_event(answer.body, self.answer_tail) if self._event_stream else b""
         if event and self._chunked:
             # The message is whole: the connection is fit for another, which may be on its way already.
             self.broke_off = True

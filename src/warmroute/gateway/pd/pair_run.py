@@ -185,7 +185,7 @@ class PairRun:
         other.cancel()
 
     def prefill_ended(self) -> None:
-        """The prefill worker has given its whole answer."""
+        """The prefill worker has given its whole answer, and it was collected."""
         merge, self._merge = self._merge, None
         if merge is not None:
             self.decode.go_on(merge(self.prefill.answer))

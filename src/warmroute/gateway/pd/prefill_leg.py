@@ -68,24 +68,23 @@ class PrefillLeg(Leg):
                 self.begun()
             if not complete:
                 self.lease.first_token()
-        if self.collects and not self._is_too_long:
-            self._add(body, complete)
         if complete:
             self.has_ended = True
             self.end(_SERVED, self.status)
-            if self._run is not None:
-                self._run.prefill_ended()
+        if self.collects:
+            self._add(body, complete)
 
     def _add(self, body: bytes, complete: bool) -> None:
-        if complete and self._held is None and len(body) <= MAX_HELD_BYTES:
-            self.answer = body
-            return
-        held = self._collect(body)
-        if len(held) > MAX_HELD_BYTES:
-            self._is_too_long = True
-            self._held = None
-        elif complete:
-            self.answer = bytes(held)
+        """Collect the answer; whoever needs it hears when it is whole."""
+        if not self._is_too_long:
+            held = self._collect(body)
+            if len(held) > MAX_HELD_BYTES:
+                self._is_too_long = True
+                self._held = None
+            elif complete:
+                self.answer = bytes(held)
+        if complete and self._run is not None:
+            self._run.prefill_ended()
 
     def _broken(self, error: UpstreamError) -> None:
         self._too_late(str(error), status_of(event_of(error)))

@@ -5,8 +5,8 @@ piece of body, so no task wakes up per chunk. Interim responses (1xx) are swallo
 nobody asked for end the connection.
 
 Whole chunks pass the parser by: one that is between two chunks is in the same state before a chunk and after it. Where
-the sink takes them as they are, a read that is one chunk costs next to nothing. Of a response whose head was known, the
-parser gets the head only if something comes that needs a parser.
+the sink takes them as they are, a read of whole events in chunks costs next to nothing. Of a response whose head was
+known, the parser gets the head only if something comes that needs a parser.
 """
 
 # ruff: noqa: D102 - most methods are those of asyncio's protocols
@@ -18,7 +18,15 @@ from typing import cast
 
 import httptools
 
-from warmroute.gateway.chunked import BEGINS, LAST_CHUNK, MOST_READ_BYTES, ChunkPipe, whole_chunks
+from warmroute.gateway.chunked import (
+    BEGINS,
+    EVENT_END,
+    LAST_CHUNK,
+    MOST_READ_BYTES,
+    ChunkPipe,
+    are_events,
+    whole_chunks,
+)
 from warmroute.gateway.errors import BadResponse, ConnectionLost, UpstreamError, WorkerFrozen
 from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.known_head import KnownStream
@@ -141,7 +149,11 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
         pipe = self._pipe
         if pipe is not None:
             size = len(data)
-            if size <= MOST_READ_BYTES and data.startswith(BEGINS[size]) and data.endswith(b"\r\n"):
+            if (
+                size <= MOST_READ_BYTES
+                and data.endswith(EVENT_END)
+                and (data.startswith(BEGINS[size]) or are_events(data))
+            ):
                 self._seen = FRESH
                 pipe.count += 1
                 pipe.before = pipe.last
@@ -246,10 +258,7 @@ class UpstreamConnection(ParsedResponse, asyncio.Protocol):
         return True
 
     def _is_end(self, data: bytes, sink: Sink) -> bool:
-        """End a response that the parser has not seen, if this is its end. Else bring the parser to where it goes on.
-
-        Several chunks that are not the last are the parser's: with these it is the faster one.
-        """
+        """End a response that the parser has not seen, if this is its end. Else bring the parser to this place."""
         if self._unparsed and data.endswith(LAST_CHUNK):
             chunks = whole_chunks(data)
             if chunks is not None:
