@@ -1,4 +1,4 @@
-"""The process around a router: event loop, signals, garbage collection, open files, exit code."""
+"""The process around a router: event loop, signals, garbage collection, memory, open files, exit code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 from warmroute import __version__
+from warmroute.allocator import keep_freed_memory
 from warmroute.app import Router
 from warmroute.config import Config
 from warmroute.event_loop import loop_factory
@@ -34,6 +35,7 @@ def run(config: Config, load: Callable[[], Config] | None = None, config_path: s
     With `load`, SIGHUP and changes of the files (the one at `config_path` and the register file) have it called.
     """
     raise_file_limit()
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(config, load, config_path))
 

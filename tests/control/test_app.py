@@ -8,7 +8,8 @@ ORIGIN = "https://app.example"
 async def test_two_routers_in_one_process_share_nothing(make_config, start_engine):
     async with running_control(make_config()) as one, running_control(make_config()) as other:
         await one.add(await start_engine())
-        one.parts.metrics.prompt_seen(8, 4)
+        one.parts.metrics.prompt_tokens += 8
+        one.parts.metrics.matched_tokens += 4
         assert (await one.get("/registered_number")).body["mixed"] == 1
         assert (await other.get("/registered_number")).body["mixed"] == 0
         assert "\nwarmroute_prompt_tokens_total 8.0\n" in (await one.get("/metrics")).body

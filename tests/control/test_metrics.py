@@ -53,7 +53,8 @@ async def test_every_documented_metric_moves(control, engine):
     before = totals((await control.get("/metrics")).body)
     metrics, pool = control.parts.metrics, control.parts.fleet.pool("mixed", None)
     lease = control.parts.scheduler.select(Prompt(tokens=100), pool)
-    metrics.prompt_seen(100, 60)
+    metrics.prompt_tokens += 100
+    metrics.matched_tokens += 60
     metrics.ttft.observe(0.25)
     metrics.request_done(lease.policy, "mixed", lease.worker.id, 200)
     lease.worker.load.active_tokens += 1  # what no code path can do: the audit must see it

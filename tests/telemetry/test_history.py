@@ -35,7 +35,8 @@ class Rig:
         worker.tally.ttft_seconds += ttft
         self.metrics.ttft.observe(ttft)
         self.metrics.answered += 1
-        self.metrics.prompt_seen(tokens, matched)
+        self.metrics.prompt_tokens += tokens
+        self.metrics.matched_tokens += matched
         self.metrics.request_done("p", worker.role, worker.id, status)
         lease.release(Outcome.SERVED)
 

@@ -15,13 +15,6 @@ def test_requests_are_counted_per_policy_role_worker_status_and_outcome():
     }
 
 
-def test_prompt_and_matched_tokens_add_up():
-    metrics = Metrics()
-    metrics.prompt_seen(100, 0)
-    metrics.prompt_seen(120, 96)
-    assert (metrics.prompt_tokens, metrics.matched_tokens) == (220, 96)
-
-
 def test_a_time_to_first_token_falls_into_the_bucket_that_includes_its_bound():
     metrics = Metrics()
     metrics.ttft.observe(TTFT_BUCKETS[0])

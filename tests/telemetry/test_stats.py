@@ -35,7 +35,8 @@ def test_a_snapshot_sorts_by_url_and_adds_workers_of_one_url():
     removed.load.running_requests, again.load.running_requests = 1, 2
     metrics = Metrics()
     metrics.answered += 1
-    metrics.prompt_seen(8, 4)
+    metrics.prompt_tokens += 8
+    metrics.matched_tokens += 4
     assert take_snapshot(metrics, [removed, again, other]) == Snapshot((("http://a:1", 0), ("http://b:1", 3)), 4, 8, 1)
 
 
@@ -45,7 +46,8 @@ async def test_the_loop_logs_only_intervals_in_which_something_happened(caplog):
     task = asyncio.create_task(log_stats(metrics, list, 0.02))
     await asyncio.sleep(0.05)
     assert caplog.messages == []
-    metrics.prompt_seen(10, 5)
+    metrics.prompt_tokens += 10
+    metrics.matched_tokens += 5
     async with asyncio.timeout(2):
         while not caplog.messages:
             await asyncio.sleep(0.005)
@@ -66,7 +68,8 @@ async def test_an_unexpected_error_does_not_end_the_lines(caplog):
     def workers():
         if broken:
             raise RuntimeError("a bug")
-        metrics.prompt_seen(10, 5)
+        metrics.prompt_tokens += 10
+        metrics.matched_tokens += 5
         return []
 
     task = asyncio.create_task(log_stats(metrics, workers, 0.01))

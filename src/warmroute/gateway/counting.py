@@ -38,7 +38,7 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
             if outcome == "served":
                 metrics.duration.observe(now - exchange.complete_at)
                 metrics.added.observe(exchange.sent_at - began)
-                if exchange.is_stream and exchange.pieces > 1:
+                if exchange.pieces > 1 and exchange.is_stream:
                     metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
         elif metrics.records:
             metrics.over((gateway.scheduler.policy_name(gateway.role), gateway.role, "", status, outcome))

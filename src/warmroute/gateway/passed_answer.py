@@ -164,8 +164,10 @@ class PassedAnswer(ClientRequest):
             self._event_stream = True
             self._needs_done = head.status == 200 and self.kind != "other"
         lease = self.lease
-        if lease is not None and self._metrics.records:
-            self._metrics.prompt_seen(lease.prompt.tokens, lease.matched_tokens)
+        metrics = self._metrics
+        if lease is not None and metrics.records:
+            metrics.prompt_tokens += lease.prompt.tokens
+            metrics.matched_tokens += lease.matched_tokens
         framing = head.framing
         lines = self._router_lines
         if framing is not _LENGTH and framing is not _NONE:

@@ -49,6 +49,7 @@ class ExactIndex:
         """Keys that are held, counted for each publisher."""
         self._owners: dict[int, int] = {}
         self._stretches = Stretches(stretch, self.max_blocks // _REMEMBERED)
+        self._stretch_of = self._stretches.by_key.get
         self._sources: dict[Worker, dict[int, KvSource]] = {}
         self._coverage: dict[KvSource, Coverage] = {}
         self._covered: dict[Worker, Coverage] = {}
@@ -162,7 +163,7 @@ class ExactIndex:
         limit = (blocks.tokens - 1) // unit
         if limit < 1 or not self._owners.get(keys[0], 0) & live:  # as of most prompts that are new
             return
-        length, stretch_of = self._stretches.length, self._stretches.by_key.get
+        length, stretch_of = self._stretches.length, self._stretch_of
         for depth in range(0, limit, length):
             end = depth + length
             stretch = stretch_of(keys[end - 1]) if end <= limit else None
@@ -213,7 +214,7 @@ class ExactIndex:
         if not before & bit:
             owners[key] = before | bit
             self.held += 1
-            if (stretch := self._stretches.by_key.get(key)) is not None:
+            if (stretch := self._stretch_of(key)) is not None:
                 self._stretches.forget(stretch)
 
     def let_go(self, key: int, bit: int) -> None:
@@ -222,7 +223,7 @@ class ExactIndex:
         if not before & bit:
             return
         self.held -= 1
-        if (stretch := self._stretches.by_key.get(key)) is not None:
+        if (stretch := self._stretch_of(key)) is not None:
             self._stretches.forget(stretch)
         if before == bit:
             del self._owners[key]

@@ -83,7 +83,9 @@ class Metrics:
         self.lost_access_lines: Callable[[], int] = int
         """How many lines of the access log came faster than the disk took them, or were not taken by it."""
         self.prompt_tokens = 0
+        """Of the prompts that were answered."""
         self.matched_tokens = 0
+        """So many of them the chosen worker was believed to hold."""
         self.reported_prompt_tokens = 0
         self.reported_cached_tokens = 0
         self.reported_believed_tokens = 0
@@ -125,11 +127,6 @@ class Metrics:
         """Count a request that is over; without an outcome, a worker's answer is what its status says."""
         if self.records:
             self.over((policy, role, worker, status, outcome or ("served" if status < 400 else "error")))
-
-    def prompt_seen(self, prompt_tokens: int, matched_tokens: int) -> None:
-        """Count an answered prompt: its tokens, and how many of them the chosen worker was believed to hold."""
-        self.prompt_tokens += prompt_tokens
-        self.matched_tokens += matched_tokens
 
     def cache_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, believed_tokens: int) -> None:
         """Count an answer whose usage told what was cached, beside what was believed; all in the engine's tokens."""

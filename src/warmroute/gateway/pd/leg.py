@@ -39,6 +39,7 @@ class Leg:
     is_holding = False
     body = b""
     """What to send; until the worker answers, it may have to be sent once more."""
+    connections: WorkerConnections
     _connection: UpstreamConnection | None = None
     _is_kept = False
     _is_lost_once = False
@@ -52,8 +53,11 @@ class Leg:
         self.lease = lease
         self._run: PairRun | None = run
         self._exchange = run.exchange
-        self._gateway = gateway = run.gateway
-        self.connections: WorkerConnections = gateway.upstream.of(lease.worker)
+        self._gateway = run.gateway
+
+    def look_up(self) -> None:
+        """Find the connections to its worker; before anything else is asked of the leg."""
+        self.connections = self._gateway.upstream.of(self.lease.worker)
 
     # There.
 
@@ -66,8 +70,7 @@ class Leg:
     async def connect(self) -> None:
         """Open a connection. LegFailed when that fails."""
         try:
-            # Looked up again: the leg may begin long after the pair was chosen, and what is unused is forgotten.
-            self.connections = self._gateway.upstream.of(self.lease.worker)
+            self.look_up()  # again: the leg may begin long after the pair was chosen, and what is unused is forgotten
             self._connection = await self.connections.connect()
         except ConnectFailed as error:
             error.request_lost = self._is_lost_once

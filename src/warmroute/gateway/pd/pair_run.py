@@ -60,6 +60,8 @@ class PairRun:
     def answer(self, handover: Handover, *, may_be_given_back: bool) -> Awaitable[None]:
         """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
         prefill, decode = self.prefill, self.decode
+        prefill.look_up()
+        decode.look_up()
         prefill.body = handover.prefill_body
         if may_be_given_back and handover.reschedule is not None:
             decode.reschedule = handover.reschedule
@@ -118,6 +120,7 @@ class PairRun:
         before, self.decode = self.decode, DecodeLeg(self, pair.decode)
         self.decode.reschedule = before.reschedule
         self.decode.is_plain = before.is_plain
+        self.decode.look_up()
         before.detach()
 
     def _follow_on(self) -> None:
