@@ -103,6 +103,7 @@ LONG = b"x" * 40 + b"\n\n"
         (b"0" + chunk(LONG), False),
         (chunk(LONG + b"\r\n2a\r\n" + LONG), False),
         (chunk(LONG) + EVENT_END, False),
+        (chunk(b"x" * 40 + b"\r\n\r\n"), False),
         (b"", True),
     ],
 )
@@ -312,10 +313,11 @@ def test_what_passes_the_parser_by_is_what_it_would_have_read(parts, cuts, known
     assert len(tail) >= min(len(played.body), TAIL_BYTES)
 
 
-def test_chunks_pass_as_they_are_once_the_answer_has_begun():
+@pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n"], ids=["LF", "CRLF"])
+def test_chunks_pass_as_they_are_once_the_answer_has_begun(blank):
     owner = Owner()
     connection = connected(owner)
-    events = [chunk(b"data: {%d}\n\n" % (10**40 + number)) for number in range(5)]
+    events = [chunk(b"data: {%d}" % (10**40 + number) + blank) for number in range(5)]
     for _ in range(2):
         played = Played(owner, connection, [HEAD, *events, chunk(b"data: [DONE]\n\n") + END])
         assert (played.complete, played.kept) == (True, True)

@@ -34,7 +34,9 @@ BEGINS = _begins_of_chunks()
 """By the length of a read: how it begins if it is one whole chunk. Such a one ends in CRLF, too."""
 
 EVENT_END = b"\n\n\r\n"
-"""How a chunk ends that ends with an event; those of engines do."""
+"""How a chunk ends that ends with an event, as vLLM, SGLang and FastDeploy spell it."""
+EVENT_ENDS = (EVENT_END, b"\r\n\r\n\r\n")
+"""The same in either spelling of a line's end."""
 _BEGINS_WITHOUT_END = BEGINS[len(EVENT_END) :]
 
 LAST_CHUNK = b"0\r\n\r\n"

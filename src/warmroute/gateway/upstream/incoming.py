@@ -18,7 +18,7 @@ import httptools
 
 from warmroute.gateway.chunked import (
     BEGINS,
-    EVENT_END,
+    EVENT_ENDS,
     LAST_CHUNK,
     MOST_READ_BYTES,
     ChunkPipe,
@@ -70,7 +70,7 @@ class IncomingResponse(ParsedResponse):
             size = len(data)
             if (
                 size <= MOST_READ_BYTES
-                and data.endswith(EVENT_END)
+                and data.endswith(EVENT_ENDS)
                 and (data.startswith(BEGINS[size]) or are_events(data))
             ):
                 self._seen = FRESH
