@@ -116,11 +116,23 @@ class Router:
 
     def _make_scheduler(self, policies: Mapping[Role, Policy]) -> Scheduler:
         keep_stacks = self.config.log.level == "debug"
-        limit, clock = self.config.scheduler.max_inflight_per_worker, time.monotonic
+        options = self.config.scheduler
+        limit, learns_decode = options.max_inflight_per_worker, options.pd_min_uncached_tokens > 0
         if not limit:
-            return Scheduler(policies, self.index, Ledger(keep_stacks=keep_stacks), rng=self._rng, clock=clock)
+            ledger = Ledger(keep_stacks=keep_stacks)
+            return Scheduler(
+                policies, self.index, ledger, rng=self._rng, clock=time.monotonic, learns_decode=learns_decode
+            )
         ledger = WatchedLedger(keep_stacks=keep_stacks)
-        return LimitedScheduler(policies, self.index, ledger, limit=limit, rng=self._rng, clock=clock)
+        return LimitedScheduler(
+            policies,
+            self.index,
+            ledger,
+            limit=limit,
+            rng=self._rng,
+            clock=time.monotonic,
+            learns_decode=learns_decode,
+        )
 
     def _fleet_changed(self) -> None:
         if self._server is not None:

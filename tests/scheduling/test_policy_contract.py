@@ -13,7 +13,7 @@ from tests.support.pools import make_worker, rows
 
 from warmroute.config.tree import SchedulerConfig
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.policy import NamedPolicy
+from warmroute.scheduling.policy import NamedPolicy, bare, reads_matches
 from warmroute.scheduling.registry import create_policy, policy_names, policy_options
 from warmroute.scheduling.worker import EngineReport
 
@@ -95,3 +95,18 @@ def test_its_docstring_is_its_page(name: str):
     for heading in ("Use when:", "Reads:", "Options:"):
         assert heading in text
     assert all(option in text or "as cache_aware" in text for option in policy_options(name))
+
+
+@every_policy
+@given(workers=WORKERS, matched=st.lists(st.integers(0, 900), min_size=6, max_size=6), seed=st.integers(0, 99))
+@settings(max_examples=25, deadline=None, database=None)
+def test_who_says_that_matches_are_not_read_decides_alike_whatever_they_are(
+    name: str, workers: list, matched: list[int], seed: int
+):
+    policy = make(name)
+    if reads_matches(bare(policy)):
+        return
+    first = policy(rows(workers), Prompt(tokens=1000), Random(seed))
+    for worker, tokens in zip(workers, matched, strict=False):
+        worker.candidate.matched_tokens = tokens
+    assert make(name)(rows(workers), Prompt(tokens=1000), Random(seed)) is first

@@ -42,7 +42,7 @@ def fleet(prefill: int = 2, decode: int = 2) -> tuple[list[Worker], list[Worker]
 
 
 def test_both_sides_are_counted_and_given_back_each_in_its_time():
-    scheduler, ((p,), (d,)) = make_scheduler(), fleet(1, 1)
+    scheduler, ((p,), (d,)) = make_scheduler(learns_decode=True), fleet(1, 1)
     pair = scheduler.select_pair(PROMPT, pairs_of({p: [d]}))
     assert (p.load.pending_prefill_tokens, d.load.pending_prefill_tokens) == (40, 0)
     assert (p.load.running_requests, d.load.running_requests, d.load.active_tokens) == (1, 1, 40)
@@ -80,6 +80,38 @@ def test_the_pace_of_a_prefill_worker_learns_nothing_from_a_failure():
     scheduler, ((p,), (d,)) = make_scheduler(policy), fleet(1, 1)
     scheduler.select_pair(Prompt(tokens=4000, stream=True), pairs_of({p: [d]})).release(Outcome.FAILED)
     assert (p.candidate.pace.known, p.candidate.pace.open) == (False, 0)
+
+
+@pytest.mark.parametrize("learns_decode", [False, True])
+@pytest.mark.parametrize("name", ["request_num", "cache_aware"])
+def test_what_a_decode_worker_holds_is_kept_only_where_somebody_reads_it(name, learns_decode):
+    """Half of the index's work and memory goes for nothing otherwise."""
+    policies = {
+        role: create_policy(of, SchedulerConfig()) for role, of in (("prefill", "cache_aware"), ("decode", name))
+    }
+    scheduler, ((p,), (d,)) = make_scheduler(policies, learns_decode=learns_decode), fleet(1, 1)
+    pair = scheduler.select_pair(PROMPT, pairs_of({p: [d]}))
+    pair.first_token()
+    pair.release(Outcome.SERVED)
+    holders = {p, d} if learns_decode or name == "cache_aware" else {p}
+    assert set(scheduler.index.match(PROMPT.fingerprint)) == holders
+    assert scheduler.ledger.audit().problems == ()
+
+
+def test_what_a_decode_worker_holds_is_kept_once_a_policy_reads_it():
+    scheduler, ((p,), (d,)) = make_scheduler(create_policy("request_num", SchedulerConfig())), fleet(1, 1)
+    scheduler.select_pair(PROMPT, pairs_of({p: [d]})).release(Outcome.SERVED)
+    scheduler.use({"decode": create_policy("cache_aware", SchedulerConfig())})
+    assert set(scheduler.index.match(PROMPT.fingerprint)) == {p}
+    scheduler.select_pair(PROMPT, pairs_of({p: [d]})).release(Outcome.SERVED)
+    assert set(scheduler.index.match(PROMPT.fingerprint)) == {p, d}
+
+
+def test_a_decode_worker_that_serves_alone_is_remembered_whatever_decides():
+    """Its load is counted in tokens that it lacks."""
+    scheduler, (_, (d,)) = make_scheduler(create_policy("request_num", SchedulerConfig())), fleet(0, 1)
+    scheduler.select(PROMPT, pool_of([d], "decode")).release(Outcome.SERVED)
+    assert set(scheduler.index.match(PROMPT.fingerprint)) == {d}
 
 
 def test_a_decode_worker_that_is_chosen_alone_has_the_prefill_to_do():

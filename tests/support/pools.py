@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 from warmroute.prompts.ladder import Ladder
@@ -64,7 +64,7 @@ def chain(blocks: Iterable[int] | str, seed: int = 0) -> list[int]:
 
 
 def make_scheduler(
-    policy: Policy = random_choice,
+    policy: Policy | Mapping[Role, Policy] = random_choice,
     *,
     ladder: Ladder = SMALL_LADDER,
     max_bytes: int = 1 << 30,
@@ -72,12 +72,14 @@ def make_scheduler(
     clock: Callable[[], float] = lambda: 0.0,
     ledger: Ledger | None = None,
     seed: int = 7,
+    learns_decode: bool = False,
 ) -> Scheduler:
-    """A scheduler with one policy for every role."""
+    """A scheduler with one policy for every role, or with these."""
     return Scheduler(
-        {"mixed": policy, "prefill": policy, "decode": policy},
+        policy if isinstance(policy, Mapping) else {"mixed": policy, "prefill": policy, "decode": policy},
         PrefixIndex(ladder, max_bytes, ttl_seconds),
         ledger if ledger is not None else Ledger(),
         rng=Random(seed),
         clock=clock,
+        learns_decode=learns_decode,
     )

@@ -87,13 +87,18 @@ def take_line(answer: Answer, line: bytes) -> None:
 
 @dataclass(frozen=True)
 class Play:
-    """How many chats of how many turns, all at the same time. Lengths in words (about 2 tokens) and tokens."""
+    """How many chats of how many turns, all at the same time. Lengths in words (about 2 tokens) and tokens.
+
+    A person reads each answer, for up to `think` seconds; without that all sessions would move in step and alternate
+    between the engines.
+    """
 
     sessions: int = 12
     turns: int = 6
     system_words: int = 200
     user_words: int = 50
     max_tokens: int = 48
+    think: float = 0.3
 
 
 async def play(http: aiohttp.ClientSession, url: str, subject: str, plan: Play) -> list[Answer]:
@@ -110,8 +115,7 @@ async def _session(http: aiohttp.ClientSession, url: str, subject: str, plan: Pl
         messages.append({"role": "user", "content": words(plan.user_words, rng)})
         answers.append(await stream_chat(http, url, chat_body(messages, plan.max_tokens)))
         messages.append({"role": "assistant", "content": answers[-1].text})
-        # A person reads the answer first; without it all sessions would move in step and alternate between the engines.
-        await asyncio.sleep(rng.uniform(0.0, 0.3))
+        await asyncio.sleep(rng.uniform(0.0, plan.think))
     return answers
 
 

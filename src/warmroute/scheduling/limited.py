@@ -47,8 +47,9 @@ class LimitedScheduler(Scheduler):
         limit: int,
         rng: Random,
         clock: Callable[[], float],
+        learns_decode: bool = False,
     ) -> None:
-        super().__init__(policies, index, ledger, rng=rng, clock=clock)
+        super().__init__(policies, index, ledger, rng=rng, clock=clock, learns_decode=learns_decode)
         self.places = ledger
         self.someone_waits = False
         self._limit = limit

@@ -19,6 +19,7 @@ NAME_MARK = "policy_name"
 REPORTS_MARK = "reads_reports"
 TURNS_MARK = "takes_turns"
 PACED_MARK = "is_paced"
+MATCHES_MARK = "reads_matches"
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
@@ -50,11 +51,17 @@ class NamedPolicy:
 
 
 def policy(
-    name: str, *, reads_reports: bool = False, takes_turns: bool = False, paced: bool = False
+    name: str,
+    *,
+    reads_reports: bool = False,
+    takes_turns: bool = False,
+    paced: bool = False,
+    reads_matches: bool = True,
 ) -> Callable[[_Target], _Target]:
     """Mark a function or a class of the policies package as the policy `name`. The registry finds it by the mark.
 
     A `paced` one reads each row's `pace`, so the scheduler keeps it, and hands its own clock to the attribute `clock`.
+    One that does not read `matched_tokens` says so: what decode workers hold is then not kept for it.
     """
 
     def mark(target: _Target) -> _Target:
@@ -62,6 +69,7 @@ def policy(
         setattr(target, REPORTS_MARK, reads_reports)
         setattr(target, TURNS_MARK, takes_turns)
         setattr(target, PACED_MARK, paced)
+        setattr(target, MATCHES_MARK, reads_matches)
         return target
 
     return mark
@@ -89,6 +97,11 @@ def takes_turns(choose: Policy) -> bool:
 def is_paced(choose: Policy) -> bool:
     """Whether a policy reads how fast workers prefill."""
     return bool(getattr(choose, PACED_MARK, False))
+
+
+def reads_matches(choose: Policy) -> bool:
+    """Whether a policy may look at what workers hold of a prompt; so it is unless it says otherwise."""
+    return bool(getattr(choose, MATCHES_MARK, True))
 
 
 def scores_of(choose: Policy, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:

@@ -12,7 +12,7 @@ from warmroute.scheduling.exact_matches import exact_matches
 from warmroute.scheduling.lease import Lease
 from warmroute.scheduling.ledger import Ledger
 from warmroute.scheduling.pairs import PairLease, PairPool
-from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, scores_of, takes_turns
+from warmroute.scheduling.policy import Policy, bare, is_paced, policy_label, reads_matches, scores_of, takes_turns
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.witness import Witness
 from warmroute.scheduling.worker import Candidate, EngineReport, Pool, Role, Worker
@@ -31,7 +31,9 @@ class Scheduler:
         *,
         rng: Random,
         clock: Callable[[], float],
+        learns_decode: bool = False,
     ) -> None:
+        """`learns_decode`: keep what decode workers of pairs hold though their policy does not read it."""
         self.index = index
         self.exact: ExactIndex | None = None
         """Whoever follows KV events sets it."""
@@ -41,6 +43,8 @@ class Scheduler:
         self._names: dict[Role, str] = {}
         self._takes_turns: dict[Role, bool] = {}
         self._paced: set[Role] = set()
+        self._learns_decode = learns_decode
+        self._learns_decode_half = learns_decode
         self._clock = clock
         self.use(policies)
         self._rng = rng
@@ -55,6 +59,8 @@ class Scheduler:
             if is_paced(self._policies[role]):
                 self._paced.add(role)
                 self._policies[role].clock = self._clock  # type: ignore[attr-defined]  # what its mark promises
+            if role == "decode":
+                self._learns_decode_half = self._learns_decode or reads_matches(self._policies[role])
 
     def policy_name(self, role: Role) -> str:
         """The name of the policy that decides for a role."""
@@ -151,7 +157,7 @@ class Scheduler:
         role, fingerprint = worker.role, prompt.fingerprint
         # The decode half of a pair gets its prompt prefilled elsewhere.
         prefills = not is_half or role != "decode"
-        index = self.index if fingerprint and not worker.departed else None
+        index = self.index if fingerprint and not worker.departed and (prefills or self._learns_decode_half) else None
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[role], index, prefills=prefills)
         if index is not None:
             lease.last_used = index.claim(worker, fingerprint, self._clock(), lease.serial)

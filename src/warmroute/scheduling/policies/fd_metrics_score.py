@@ -18,7 +18,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("fd_metrics_score")
+@policy("fd_metrics_score", reads_matches=False)
 @dataclass(frozen=True, slots=True)
 class FdMetricsScore:
     """Fewest running requests of our own leases."""

@@ -19,7 +19,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("fd_remote_metrics_max_gpu_block", reads_reports=True)
+@policy("fd_remote_metrics_max_gpu_block", reads_reports=True, reads_matches=False)
 def fd_remote_metrics_max_gpu_block(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
     """Pick the qualified candidate with the most free blocks, else the one with the fewest running requests."""
     free: list[tuple[Candidate, float]] = [

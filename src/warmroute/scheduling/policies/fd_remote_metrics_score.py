@@ -18,7 +18,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("fd_remote_metrics_score", reads_reports=True)
+@policy("fd_remote_metrics_score", reads_reports=True, reads_matches=False)
 @dataclass(frozen=True, slots=True)
 class FdRemoteMetricsScore:
     """Least running + waiting x waiting_weight as the engines report it."""

@@ -26,7 +26,7 @@ _NO_ROOM = 1e9
 """More than any number of requests."""
 
 
-@policy("kv_room")
+@policy("kv_room", reads_matches=False)
 @dataclass(frozen=True, slots=True)
 class KvRoom:
     """Smallest batch with room."""

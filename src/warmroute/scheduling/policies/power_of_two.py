@@ -14,7 +14,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("power_of_two")
+@policy("power_of_two", reads_matches=False)
 def power_of_two(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
     """Pick the less busy of two different candidates."""
     if len(candidates) == 1:

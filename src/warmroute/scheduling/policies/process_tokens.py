@@ -15,7 +15,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("process_tokens")
+@policy("process_tokens", reads_matches=False)
 def process_tokens(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
     """Pick the candidate with the least pending prefill."""
     return least(candidates, [candidate.load.pending_prefill_tokens for candidate in candidates], rng)

@@ -14,7 +14,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("random")
+@policy("random", reads_matches=False)
 def random_choice(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
     """Pick any candidate."""
     return rng.choice(candidates)

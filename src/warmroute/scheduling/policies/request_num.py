@@ -15,7 +15,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate
 
 
-@policy("request_num")
+@policy("request_num", reads_matches=False)
 def request_num(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
     """Pick the candidate with the fewest running requests."""
     return least(candidates, [candidate.load.running_requests for candidate in candidates], rng)

@@ -20,7 +20,7 @@ from warmroute.scheduling.policy import policy
 from warmroute.scheduling.worker import Candidate, Worker
 
 
-@policy("round_robin", takes_turns=True)
+@policy("round_robin", takes_turns=True, reads_matches=False)
 class RoundRobin:
     """Remembers turns per instance, thus per role. Workers that are gone are forgotten with their record."""
 
