@@ -29,7 +29,7 @@ ENGINES = 3
 CACHE_BLOCKS = 300
 """Of 32 tokens. All conversations need about 1,000 at their end: three engines cannot hold them all."""
 PLAN = Play(sessions=24, turns=5, think=12.0)
-"""With time to read. What is evicted while a prompt waits in an engine nobody can predict: busy engines, not full ones."""
+"""With time to read. What is evicted while a prompt waits in an engine nobody can predict: busy, not full."""
 WANTED_SHARE = 0.95
 
 
