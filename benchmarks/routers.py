@@ -20,6 +20,9 @@ VLLM_ROUTER = "vllm-router==0.1.17"
 SMG = "smg==1.13.0"
 """Two more of the same ancestry."""
 
+_OWN_DECODE_POLICY, _SGLANG_DECODE_POLICY = "request_num", "power_of_two"
+"""By load, as both projects advise for pairs: prompts are computed by the prefill workers."""
+
 _FIRST_BOOTSTRAP_PORT = 9001
 """Nobody listens there: only real engines do."""
 
@@ -55,16 +58,20 @@ def warmroute(
     """
 
     def command(port: int, workers: Sequence[int], _: Path) -> list[str]:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--policy", policy, "--log-level", "warning", *more]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning", *more]
         urls = [f"http://127.0.0.1:{worker}" for worker in workers]
         if pairs is None:
-            flags = [flag for url in urls for flag in ("--worker", url)]
+            flags = ["--policy", policy, *(flag for url in urls for flag in ("--worker", url))]
         else:
             prefills, decodes = _halves(urls)
             numbered = enumerate(prefills, _FIRST_BOOTSTRAP_PORT)
             flags = [
                 "--engine",
                 pairs,
+                "--prefill-policy",
+                policy,
+                "--decode-policy",
+                _OWN_DECODE_POLICY,
                 *(flag for number, url in numbered for flag in ("--prefill", f"{url},{number}")),
             ]
             flags += [flag for url in decodes for flag in ("--decode", url)]
@@ -95,7 +102,7 @@ def sglang(pairs: str | None = None, options: Sequence[str] = ()) -> Router:
         else:
             prefills, decodes = _halves(urls)
             numbered = enumerate(prefills, _FIRST_BOOTSTRAP_PORT)
-            flags = ["--pd-disaggregation"]
+            flags = ["--pd-disaggregation", "--decode-policy", _SGLANG_DECODE_POLICY]
             flags += [flag for number, url in numbered for flag in ("--prefill", url, str(number))]
             flags += [flag for url in decodes for flag in ("--decode", url)]
         launch = [str(programs / "python"), "-m", "sglang_router.launch_router"]
