@@ -129,6 +129,5 @@ def test_what_is_predicted_is_what_the_engines_had(engines: list[str], tmp_path:
     print("", HEADER, *(result.row() for result in results), sep="\n")
     round_robin, approximate, exact, remote = results
     assert exact.exact_share >= WANTED_SHARE
-    # The hop to an engine, on a machine without cores to spare, leaves time for more to be evicted.
-    assert remote.exact_share > approximate.exact_share
+    assert remote.exact_share >= WANTED_SHARE
     assert exact.hit_share > round_robin.hit_share
