@@ -127,7 +127,7 @@ def test_what_is_predicted_is_what_the_engines_had(engines: list[str], tmp_path:
         play_through(engines, "exact-remote", tmp_path, "--kv-events"),
     ]
     print("", HEADER, *(result.row() for result in results), sep="\n")
-    round_robin, approximate, exact, remote = results
+    round_robin, _, exact, remote = results
     assert exact.exact_share >= WANTED_SHARE
     assert remote.exact_share >= WANTED_SHARE
     assert exact.hit_share > round_robin.hit_share
