@@ -12,6 +12,7 @@ import argparse
 import http.client
 import json
 import math
+import signal
 import time
 import urllib.parse
 import urllib.request
@@ -221,4 +222,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be put away, and nobody wants a traceback
     main()

@@ -106,8 +106,8 @@ def _untrusted(error: aiohttp.ClientConnectorCertificateError) -> str:
 
 def _reason(error: OSError) -> str:
     """Without the address, which asyncio puts in the place of the reason."""
-    known = error.errno is not None and error.errno > 0
-    return os.strerror(error.errno) if known else error.strerror or str(error)
+    number = error.errno or 0  # negative: of a name that was looked up
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 async def _read_stream(response: aiohttp.ClientResponse, record: Record, start: float, *, keep_text: bool) -> None:
