@@ -231,6 +231,7 @@ RESPONSES = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
     OK + b"surplus",
     SAME[1] + b"surplus",
+    SAME[1] + b"\r\n",
     SAME[1][:-1],
     b"nonsense",
 ]
@@ -251,6 +252,16 @@ def test_a_head_that_is_known_again_changes_nothing(responses, cuts):
         assert transport.closed == own_transport.closed
         if transport.closed:
             return
+        heard = Recorder()
+        connection.send(b"head", b"", heard)
+
+
+def test_line_ends_behind_an_answer_are_nothing_whether_its_head_was_known_or_not():
+    connection, transport, heard = connected()
+    for _ in range(2):
+        connection.data_received(SAME[1][:-2])
+        connection.data_received(SAME[1][-2:] + b"\r\n")
+        assert (heard.complete, heard.body, transport.closed) == (True, b"xxxxx", False)
         heard = Recorder()
         connection.send(b"head", b"", heard)
 

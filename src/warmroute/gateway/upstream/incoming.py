@@ -156,7 +156,8 @@ class IncomingResponse(ParsedResponse):
             self._missing = missing
             sink.response_received(None, data, False)
             return
-        self._surplus = missing < 0
+        # Line ends behind an answer are nothing to the parser, either.
+        self._surplus = missing < 0 and bool(data[missing:].strip(b"\r\n"))
         body = data[: self._missing] if missing else data
         self._missing = 0
         self._end_exchange()
