@@ -79,6 +79,17 @@ async def test_a_text_gets_what_the_engine_puts_before_it(tokenizer: LocalTokeni
     tokens.close()
 
 
+async def test_a_text_that_grows_is_not_taken_for_one_with_other_special_tokens(tokenizer: LocalTokenizer):
+    tokens = ExactTokens(LocalBlocks(tokenizer, ChatTemplate(TEMPLATE)), 5)
+    text = "<|im|>word"
+    for turn in range(4):
+        text += " word" * 200 + "<|im|>word"
+        bare = tokenizer.encode(text)
+        _, refined = await refine(tokens, "completions", prompt=text, add_special_tokens=bool(turn % 2))
+        assert packed_of(refined) == pack_token_ids([257, *bare] if turn % 2 else bare)
+    tokens.close()
+
+
 async def test_token_ids_need_no_tokenizer():
     class Never:
         async def blocks(self, given: EngineInput, prompt: Prompt, body: bytes, deadline: float) -> TokenBlocks:

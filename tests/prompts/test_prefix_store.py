@@ -38,6 +38,16 @@ def test_a_conversation_that_grows_keeps_its_place_and_is_used_last():
     assert store.size_bytes == 12_000 + 3 * 10_000 + 4 * 1000
 
 
+def test_prompts_that_share_a_hash_by_chance_are_two():
+    """Hashes are no cryptographic ones. The first is not outgrown: nobody would ever forget its other hashes."""
+    store: PrefixStore[str] = PrefixStore(15_000)
+    store.put([1, 2], "first", 1_000)
+    store.put([3, 2, 4], "second", 1_000)
+    assert store.find([1]) == (1, "first")
+    store.put([5], "large", 12_500)
+    assert store.find([1]) is store.find([3]) is None
+
+
 @given(st.lists(st.text("ab", min_size=1, max_size=6), max_size=30), st.integers(2, 8))
 def test_the_books_agree_with_what_is_found(prompts: list[str], room: int):
     """Of a list of all that was put, the newest at the deepest shared hash that nothing newer has taken over."""

@@ -41,3 +41,13 @@ def test_of_stretches_that_begin_alike_one_is_remembered():
     assert not stretches.by_key
     stretches.remember((1, 3), ((0, 1),))
     assert set(stretches.by_key) == {1, 3}
+
+
+def test_blocks_whose_keys_come_up_twice_are_looked_up_one_by_one():
+    """Keys have 64 bits of no cryptographic hash: a key that belonged to two stretches would be forgotten twice."""
+    stretches = Stretches(2, 10)
+    for keys in ((1, 2), (3, 2), (4, 4)):
+        stretches.remember(keys, ((0, 1),))
+    assert set(stretches.by_key) == {1, 2}
+    stretches.forget(stretches.by_key[1])
+    assert not stretches.by_key

@@ -1,4 +1,5 @@
 from collections import Counter
+from weakref import ref
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +72,26 @@ def test_nothing_is_counted_twice_or_left_out_whenever_the_list_is_counted(batch
         assert (times["_count", path], times["_sum", path]) == (len(seconds), sum(seconds))
 
 
+def test_queries_do_not_make_a_count_longer():
+    """A client may put a number of its own into each: the event loop stands still while they are counted."""
+
+    class Target(bytes):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Target.compared += 1
+            return super().__eq__(other)
+
+        __hash__ = bytes.__hash__
+
+    metrics = FastDeployMetrics()
+    for number in range(200):
+        metrics.over((Target(b"/v1/completions?%d" % number), 200, "served", 0.5, None, None))
+    metrics.settle()
+    assert Target.compared < 1000
+    assert samples(metrics)['http_request_duration_seconds_count{endpoint="/v1/completions",method="POST"}'] == 200
+
+
 def test_the_page_is_read_by_the_client_library():
     metrics = FastDeployMetrics()
     metrics.over((b"/v1/completions", 200, "served", 0.5, None, None))
@@ -97,6 +118,20 @@ def test_sessions_are_bounded_and_the_oldest_is_forgotten():
     assert metrics.cache_hits == 0
     metrics.session_placed("first", "a")
     assert metrics.cache_hits == 1
+
+
+def test_a_long_name_of_a_session_is_not_kept():
+    class Name(str):
+        __slots__ = ("__weakref__",)
+
+    metrics = FastDeployMetrics()
+    name = Name("x" * 1_000_000)
+    kept = ref(name)
+    metrics.session_placed(name, "a")
+    metrics.session_placed(name, "a")
+    del name
+    assert metrics.cache_hits == 1
+    assert kept() is None
 
 
 def test_series_go_with_their_worker():

@@ -88,18 +88,20 @@ class LocalBlocks:
     def __init__(self, tokenizer: LocalTokenizer, template: ChatTemplate) -> None:
         self._tokenizer = tokenizer
         self._template = template
-        self._chats = TokenCache(tokenizer, _CACHE_BYTES)
-        self._texts = TokenCache(tokenizer, _CACHE_BYTES // 4)
+        # Of what gets nothing put before it, as chats do, and of texts that get the tokenizer's prefix.
+        self._bare = TokenCache(tokenizer, _CACHE_BYTES)
+        self._prefixed = TokenCache(tokenizer, _CACHE_BYTES // 4)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tokenizer")
 
     async def blocks(self, given: EngineInput, prompt: Prompt, _body: bytes, deadline: float) -> TokenBlocks:
         """Render and encode. TokenizerError when the template refuses the messages, or for text that is no Unicode."""
         asked = given.prompt
         if isinstance(asked, Chat):
-            text, cache, prefix = self._template.render(asked), self._chats, None
+            text, prefix = self._template.render(asked), None
         else:
             assert isinstance(asked, Text)  # noqa: S101 - ids need no tokenizer
-            text, cache, prefix = asked.text, self._texts, self._prefix(asked)
+            text, prefix = asked.text, self._prefix(asked)
+        cache = self._bare if prefix is None else self._prefixed
         work = cache.plan(text, prompt.fingerprint)
         if sum(map(len, work.parts)) <= _INLINE_CHARACTERS:
             ids = self._tokenizer.encode_parts(work.parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
+from operator import eq
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -80,8 +81,9 @@ class PrefixStore(Generic[_T]):
             number = find(hashes[depth - 1])
             if number is not None:
                 entry = self._entries[number]
-                whole = depth == len(entry.hashes) == entry.reachable and entry.hashes[-1] == hashes[depth - 1]
-                return (number, depth) if whole else (0, 0)
+                whole = depth == len(entry.hashes) == entry.reachable
+                # In full: what another one shares by chance is as good as nothing.
+                return (number, depth) if whole and all(map(eq, entry.hashes, hashes)) else (0, 0)
         return 0, 0
 
     def _lose_hash(self, number: int) -> None:

@@ -56,13 +56,17 @@ class Stretches:
         self._order: dict[Stretch, None] = {}
 
     def remember(self, keys: Sequence[int], steps: Steps) -> None:
-        """Who holds these `length` blocks. Of stretches that begin alike only the first is remembered."""
+        """Who holds these `length` blocks. Of stretches that share a block only the first is remembered."""
         if self.length > self._most or keys[0] in self.by_key:
+            return
+        stretch = Stretch(keys, steps)
+        belong = dict.fromkeys(keys, stretch)
+        # That they share another block, or have one twice, is chance: keys have 64 bits of no cryptographic hash.
+        if len(belong) < self.length or not belong.keys().isdisjoint(self.by_key):
             return
         if len(self.by_key) + self.length > self._most:
             self.forget(next(iter(self._order)))
-        stretch = Stretch(keys, steps)
-        self.by_key.update(dict.fromkeys(keys, stretch))
+        self.by_key.update(belong)
         self._order[stretch] = None
 
     def forget(self, stretch: Stretch) -> None:

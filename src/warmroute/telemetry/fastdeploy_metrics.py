@@ -39,7 +39,8 @@ class FastDeployMetrics(Collector):
         self.over = self._over.append
         """Put down that a request is over. Somebody has to call `settle` now and then, else the list grows."""
         self._durations: dict[str, _Durations] = {}
-        self._sessions: OrderedDict[str, str] = OrderedDict()
+        # By the hash of its name, for a client may give names of any length.
+        self._sessions: OrderedDict[int, str] = OrderedDict()
         self.cache_hits = 0
         self.cache_requests = 0
 
@@ -49,21 +50,23 @@ class FastDeployMetrics(Collector):
             return
         targets, statuses, outcomes, seconds, workers, prefills = zip(*self._over, strict=True)
         self._over.clear()
-        for (target, status), count in Counter(zip(targets, statuses, strict=True)).items():
-            self._requests[_path(target), status] += count
+        path_of = {target: _path(target) for target in set(targets)}
+        paths = [path_of[target] for target in targets]
+        self._requests.update(zip(paths, statuses, strict=True))
         endings = Counter(zip(workers, prefills, statuses, outcomes, strict=True))
         for (worker, prefill, status, outcome), count in endings.items():
             if worker is not None and outcome in _ANSWERED:
                 self._served[_urls(worker, prefill), status] += count
-        for target in set(targets):
-            durations = self._durations.setdefault(_path(target), _Durations())
-            durations.add([took for took, of in zip(seconds, targets, strict=True) if of == target])
+        for path in set(path_of.values()):
+            durations = self._durations.setdefault(path, _Durations())
+            durations.add([took for took, of in zip(seconds, paths, strict=True) if of == path])
 
     def session_placed(self, session: str, worker: str) -> None:
         """A request of a session was placed."""
         self.cache_requests += 1
-        self.cache_hits += self._sessions.pop(session, None) == worker
-        self._sessions[session] = worker
+        key = hash(session)
+        self.cache_hits += self._sessions.pop(key, None) == worker
+        self._sessions[key] = worker
         if len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
 
