@@ -222,6 +222,23 @@ async def test_a_certificate_that_is_not_trusted_is_told_with_the_remedy():
             await client.first_model()
 
 
+async def _nothing_listed(request: web.Request) -> web.Response:
+    return web.json_response({"object": "list", "data": []})
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        (_status, "HTTP 503: that is no OpenAI endpoint, or it is not well$"),
+        (_nothing_listed, "its workers are up, or name"),
+    ],
+)
+async def test_an_endpoint_without_a_model_is_told_by_what_it_lacks(serve, handler, told):
+    async with LoadClient(await serve(handler)) as client:
+        with pytest.raises(EndpointError, match=told):
+            await client.first_model()
+
+
 async def test_an_endpoint_that_hangs_is_told(serve):
     async with LoadClient(await serve(_hang), timeout_seconds=0.1) as client:
         with pytest.raises(EndpointError, match=r"/v1/models: TimeoutError"):

@@ -55,6 +55,8 @@ class LoadClient:
             async with self._http.get(url) as response:
                 if response.status in REFUSALS:
                     raise EndpointError(f"{url}: {self.refused(response.status)}")
+                if response.status != 200:
+                    raise EndpointError(f"{url}: HTTP {response.status}: that is no OpenAI endpoint, or it is not well")
                 listing = msgspec.json.decode(await response.read())
                 return str(listing["data"][0]["id"])
         except aiohttp.ClientConnectorCertificateError as error:
@@ -64,7 +66,9 @@ class LoadClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise EndpointError(f"{url}: {str(error) or type(error).__name__}") from None
         except (msgspec.DecodeError, LookupError, TypeError):
-            raise EndpointError(f"{url}: no model is listed; name one with --model") from None
+            raise EndpointError(
+                f"{url}: no model is listed: wait until its workers are up, or name one with --model"
+            ) from None
 
     def refused(self, status: int) -> str:
         """What to do about a status of REFUSALS."""
