@@ -26,6 +26,7 @@ def test_serving_takes_all_the_files_that_the_system_grants(few_files, caplog, c
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert process.run(Config.model_validate({"server": {"host": "127.0.0.1", "port": port}})) == 2
-    assert "cannot listen" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use; --host and --port" in told
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few_files, few_files)
     assert caplog.messages == [f"at most {few_files} open files"]

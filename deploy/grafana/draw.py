@@ -9,8 +9,10 @@ panels that warmroute.json has, its units, and its variables: all routers, and G
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import math
+import signal
 import time
 import urllib.parse
 import urllib.request
@@ -48,9 +50,12 @@ svg { display: block; } svg text { font-size: 10px; fill: #57606a; }
 
 
 def ask(url: str, path: str, **parameters: float | str) -> list[dict[str, Any]]:
-    """The result of a query. Raises OSError where Prometheus refuses it."""
-    with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=30) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+    """The result of a query. Raises OSError where no Prometheus answers it."""
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=30) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+    except (http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
     return found
 
 
@@ -183,21 +188,39 @@ def page(url: str, panels: Sequence[Mapping[str, Any]], start: float, end: float
     )
 
 
+def ids(text: str) -> range:
+    """The panel ids of `1-17`."""
+    low, dash, high = text.partition("-")
+    try:
+        return range(int(low), int(high if dash else low) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be like 1-17, not {text!r}") from None
+
+
 def main() -> None:
-    """Command line."""
+    """Command line. Exit code 2 where the page cannot be drawn or written."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="a Prometheus that scrapes a router")
     parser.add_argument("output", type=Path, help="where the page is written to")
     parser.add_argument("--minutes", type=float, default=15.0, help="so much of the past (default: 15)")
     parser.add_argument("--end", type=float, default=0.0, metavar="UNIX", help="up to this time (default: now)")
-    parser.add_argument("--panels", default="1-1000", metavar="A-B", help="ids of the first and the last one")
+    parser.add_argument("--panels", type=ids, default="1-1000", metavar="A-B", help="ids of the first and the last one")
     parser.add_argument("--width", type=int, default=1180, metavar="PX")
     args = parser.parse_args()
-    low, high = map(int, args.panels.split("-"))
-    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if low <= panel["id"] <= high]
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["id"] in args.panels]
+    if not panels:
+        parser.exit(2, "draw.py: --panels: there is no panel with such an id\n")
     end = args.end or time.time()
-    args.output.write_text(page(args.url.rstrip("/"), panels, end - 60 * args.minutes, end, args.width))
+    try:
+        drawn = page(args.url.rstrip("/"), panels, end - 60 * args.minutes, end, args.width)
+    except OSError as error:
+        parser.exit(2, f"draw.py: no Prometheus answers at {args.url} ({error}); expected: http://127.0.0.1:9090\n")
+    try:
+        args.output.write_text(drawn)
+    except OSError as error:
+        parser.exit(2, f"draw.py: {args.output} cannot be written: {error.strerror}\n")
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be put away, and nobody wants a traceback
     main()

@@ -87,7 +87,8 @@ def _policies(router: Router) -> str:
 
 def _reason(error: Exception, config: Config) -> str:
     if isinstance(error, OSError):
-        return f"cannot listen on {config.server.host} port {config.server.port}: {error.strerror or error}"
+        place = f"{config.server.host} port {config.server.port}"
+        return f"cannot listen on {place}: {error.strerror or error}; --host and --port choose another place"
     return " ".join(str(error).split())
 
 

@@ -117,7 +117,10 @@ def test_a_bare_number_belongs_to_the_url_before_it_in_every_source(tmp_path: Pa
             "manager: {health-check-interval-secs: .nan}",
             "router.yaml:1: manager.health-check-interval-secs must be a finite number, not nan",
         ),
-        ("scheduler: {tokenizer-url: t:1}", "router.yaml:1: scheduler.tokenizer-url 't:1' has no host"),
+        (
+            "scheduler: {tokenizer-url: t:1}",
+            "router.yaml:1: scheduler.tokenizer-url 't:1' has no host; must be a URL such as http://host:port/path",
+        ),
         ("log:\n  level: info\n  level: info", "router.yaml:3: key log.level is given in line 2 already"),
         (
             "server: {max_body_bytes: 1, max-body-bytes: 2}",

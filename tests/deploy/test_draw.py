@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
-from deploy.grafana.draw import expression, legend, minutes, plot, shown, ticks
+from deploy.grafana.draw import expression, ids, legend, main, minutes, plot, shown, ticks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +53,27 @@ def test_variables_and_labels_are_filled_in():
 
 def test_the_time_axis_has_full_minutes():
     assert list(minutes(61.0, 360.0)) == [120.0, 180.0, 240.0, 300.0, 360.0]
+
+
+def test_panels_are_picked_by_the_first_and_the_last_id():
+    assert list(ids("3-5")) == [3, 4, 5]
+    assert list(ids("7")) == [7]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["http://127.0.0.1:9"], "no Prometheus answers at http://127.0.0.1:9 "),
+        (["127.0.0.1:9090"], "no Prometheus answers at 127.0.0.1:9090 "),
+        (["prometheus"], "expected: http://127.0.0.1:9090"),
+        (["http://127.0.0.1:9", "--panels", "9999"], "--panels: there is no panel with such an id"),
+        (["http://127.0.0.1:9", "--panels", "a-b"], "--panels: must be like 1-17, not 'a-b'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_in_a_line(arguments, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["draw.py", arguments[0], str(tmp_path / "page.html"), *arguments[1:]])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert told in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())

@@ -55,3 +55,9 @@ def test_panels_have_ids_of_their_own_and_do_not_overlap():
 @pytest.mark.parametrize(("title", "query"), panels())
 def test_every_query_is_of_the_routers_that_were_picked(title, query):
     assert 'instance=~"$instance"' in query
+
+
+def test_connections_that_nobody_used_are_nothing_that_goes_wrong():
+    """A deadline closes each of them: with every quiet minute the panel would show faults."""
+    (query,) = (query for _, query in panels() if "warmroute_deadlines_total" in query)
+    assert 'deadline!~"client_idle|upstream_idle"' in query

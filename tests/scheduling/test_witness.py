@@ -101,3 +101,13 @@ def test_the_choice_has_the_least_of_the_scores_that_are_told(name, figures):
     chooser.select(prompt, workers)
     ((_, _, rows, chosen, scores),) = notes.choices
     assert scores[[row[0] for row in rows].index(chosen)] == min(scores)
+
+
+@given(tokens=st.lists(st.integers(1, 40_000), min_size=1, max_size=8), count=st.integers(1, 4))
+def test_scores_of_least_delay_are_told_before_the_request_is_counted(tokens, count):
+    """On idle workers, what was sent where before is all that tells them apart."""
+    chooser, workers, notes = scheduler("least_delay"), pool(count=count), Notes()
+    for number in tokens:
+        chooser.select(Prompt(tokens=number, stream=True, witness=notes), workers).first_token()
+    for _, _, rows, chosen, scores in notes.choices:
+        assert scores[[row[0] for row in rows].index(chosen)] <= min(scores) * (1 + 1e-9)

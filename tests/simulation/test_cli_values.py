@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from warmroute.cli.values import not_negative, port_list, port_number, positive, positive_int
+from warmroute.cli.values import endpoint_url, not_negative, output_file, port_list, port_number, positive, positive_int
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,27 @@ def test_ports(text, expected):
 def test_bad_ports(text):
     with pytest.raises(ArgumentTypeError):
         port_number(text)
+
+
+@pytest.mark.parametrize("text", ["http://127.0.0.1:30000", "https://router/v1", "http://[::1]:8000/"])
+def test_urls(text):
+    assert endpoint_url(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "127.0.0.1:30000", "ftp://a", "http://", "http://a:0", "http://a:x"])
+def test_bad_urls(text):
+    with pytest.raises(ArgumentTypeError, match="must be like http://"):
+        endpoint_url(text)
+
+
+def test_a_file_to_write_is_new_or_old_but_no_directory_nor_in_one_that_is_not_there(tmp_path):
+    old = tmp_path / "old.json"
+    old.touch()
+    assert [output_file(str(path)) for path in (old, tmp_path / "new.json")] == [old, tmp_path / "new.json"]
+    with pytest.raises(ArgumentTypeError, match="is a directory, a file is needed"):
+        output_file(str(tmp_path))
+    with pytest.raises(ArgumentTypeError, match="there is no directory"):
+        output_file(str(tmp_path / "nowhere" / "new.json"))
 
 
 def test_numbers():

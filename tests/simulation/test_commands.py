@@ -102,7 +102,9 @@ def test_bench_makes_its_own_load(engine, capsys):
         (["http://127.0.0.1:9"], "one of the arguments --input --synthetic is required"),
         (["--synthetic", "turns=1"], "give the endpoint as URL or as --base-url"),
         (["http://127.0.0.1:9", "--synthetic", "turn=1"], "'turn' is none of sessions, turns"),
-        (["http://127.0.0.1:9", "--synthetic", "turns=1"], "http://127.0.0.1:9/v1/models: Cannot connect"),
+        (["http://127.0.0.1:9", "--synthetic", "turns=1"], "127.0.0.1:9/v1/models: cannot connect: Connection refused"),
+        (["127.0.0.1:9", "--synthetic", "turns=1"], "URL: must be like http://127.0.0.1:30000, not '127.0.0.1:9'"),
+        (["--base-url", "localhost", "--synthetic", "turns=1"], "--base-url: must be like http://127.0.0.1:30000"),
         (["http://127.0.0.1:9", "--input", "/nowhere"], "/nowhere: No such file"),
     ],
 )
@@ -111,6 +113,11 @@ def test_bench_tells_what_is_wrong_in_one_line(arguments, told, capsys):
     errors = capsys.readouterr().err
     assert told in errors
     assert errors.count("\n") == 1
+
+
+def test_the_demo_tells_before_it_starts_that_its_figures_cannot_be_written(capsys):
+    assert main(["demo", "--json", "/nowhere/figures.json"]) == 2
+    assert capsys.readouterr().err == "warmroute demo: argument --json: there is no directory /nowhere\n"
 
 
 def test_ctrl_c_shows_the_figures_so_far(engine, tmp_path):

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 import msgspec
 
 from warmroute.cli.router_view import History, State
+from warmroute.cli.values import is_http_url
 
 DEFAULT_URL = "http://127.0.0.1:30000"
 KEY_VARIABLE = "WARMROUTE_ADMIN_KEY"
@@ -104,14 +105,9 @@ def read_state(body: bytes) -> State:
 
 
 def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_http_url(url):
         raise RouterError(f"{url!r} is no URL of a router; expected something like {DEFAULT_URL}")
-    return parts
+    return urlsplit(url)
 
 
 class _Told(msgspec.Struct):

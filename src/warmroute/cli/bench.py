@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from warmroute.cli.signals import EXIT_CODES, until_signal
-from warmroute.cli.values import output_file, positive, positive_int
+from warmroute.cli.values import endpoint_url, output_file, positive, positive_int
 from warmroute.simulation.load.client import REFUSALS, LoadClient
 from warmroute.simulation.load.progress import LoadProgress
 from warmroute.simulation.load.readers import read_sessions
@@ -32,8 +32,10 @@ from warmroute.simulation.load.workload import Overrides, Session
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("url", nargs="?", metavar="URL", help="endpoint, for instance http://127.0.0.1:30000")
-    parser.add_argument("--base-url", metavar="URL", help="another way to name the endpoint")
+    parser.add_argument(
+        "url", nargs="?", type=endpoint_url, metavar="URL", help="endpoint, for instance http://127.0.0.1:30000"
+    )
+    parser.add_argument("--base-url", type=endpoint_url, metavar="URL", help="another way to name the endpoint")
     parser.add_argument("--api-key", help="sent as a bearer token")
     load = parser.add_argument_group("load")
     source = load.add_mutually_exclusive_group(required=True)

@@ -14,12 +14,11 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
 from warmroute.cli.signals import EXIT_CODES, until_signal
-from warmroute.cli.values import positive_int
+from warmroute.cli.values import output_file, positive_int
 from warmroute.config.tree import SchedulerConfig
 from warmroute.simulation.demo import DemoPlan, Round, pd_plan, play_round
 from warmroute.simulation.load.progress import LoadProgress
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=positive_int, default=plan.load.turns, metavar="N", help="turns of each")
     parser.add_argument("--concurrency", type=positive_int, default=plan.concurrency, metavar="N", help="at a time")
     parser.add_argument("--seed", type=int, default=plan.load.seed, help="seed of the texts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to FILE as well")
 
 
 def run(args: argparse.Namespace) -> int:

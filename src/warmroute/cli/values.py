@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from argparse import ArgumentTypeError
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 def positive_int(text: str) -> int:
@@ -35,7 +37,27 @@ def output_file(text: str) -> Path:
     path = Path(text)
     if not path.parent.is_dir():
         raise ArgumentTypeError(f"there is no directory {path.parent}")
+    if path.is_dir():
+        raise ArgumentTypeError(f"{path} is a directory, a file is needed")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentTypeError(f"{path} cannot be written")
     return path
+
+
+def endpoint_url(text: str) -> str:
+    """The URL of an HTTP server."""
+    if not is_http_url(text):
+        raise ArgumentTypeError(f"must be like http://127.0.0.1:30000, not {text!r}")
+    return text
+
+
+def is_http_url(text: str) -> bool:
+    """Whether it has a scheme that is spoken here, and a host; a port, if any, that can be connected to."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _number(text: str) -> float:

@@ -28,16 +28,16 @@ def read_key_files(config: Config, settings: Mapping[str, Setting]) -> tuple[Con
         path = getattr(security, field)
         if not path:
             continue
+        setting = settings.get(f"security.{field.replace('_', '-')}")
+        label = setting.label if setting else field
         try:
             keys = check(read_lines(path))
         except (OSError, ValueError) as error:
-            setting = settings.get(f"security.{field.replace('_', '-')}")
-            label = setting.label if setting else field
             reason = error.strerror if isinstance(error, OSError) else str(error)
             problems.append(f"{label}: {path}: {reason}")
             continue
         if not keys:
-            problems.append(f"{path} holds no key: one a line is expected")
+            problems.append(f"{label}: {path} holds no key: one a line is expected")
         update[target] = (*getattr(security, target), *keys)
     return config.model_copy(update={"security": security.model_copy(update=update)}), problems
 

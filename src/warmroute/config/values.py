@@ -122,7 +122,7 @@ def http_url(text: str) -> str:
         try:
             scheme = _split(text).scheme
         except ValueError as error:
-            raise ValueError(f"{text!r} {error}") from None
+            raise ValueError(f"{text!r} {error}; must be a URL such as http://host:port/path") from None
         if scheme not in ("http", "https"):
             raise ValueError(f"{text!r} must be a URL such as http://host:port/path")
     return text

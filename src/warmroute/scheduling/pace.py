@@ -62,8 +62,8 @@ class Pace:
     `seconds_per_token` is what an effective token is taken to need, `observed` what it was seen to need, if `known`;
     `observations` counts those since `settle`. Of the `open` prompts `waiting` are streams without a first token.
     `due` is when all that was given should be done by the schedule; the `wait` of a worker with `open` prompts is never
-    less than what is left until then. `placed` is what a policy has sent there lately, in caches full of uncached
-    tokens; the policy lets it fade.
+    less than what is left until then. `placed` is what was sent there lately, in caches full of uncached tokens; the
+    scheduler adds to it, a policy that reads it lets it fade.
     """
 
     __slots__ = (

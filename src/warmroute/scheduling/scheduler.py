@@ -161,12 +161,13 @@ class Scheduler:
         lease = self.ledger.open(worker, prompt, matched_tokens, self._names[role], index, prefills=prefills)
         if index is not None:
             lease.last_used = index.claim(worker, fingerprint, self._clock(), lease.serial)
-        if prefills and role in self._paced:
-            # A prefill worker answers with one token: that is the first, whatever the client asked for.
-            streamed = prompt.stream or role == "prefill"
-            lease.expectation = worker.candidate.pace.expect(
-                lease.uncached_tokens, matched_tokens, self._clock, streamed=streamed
-            )
+        if role in self._paced:
+            pace, uncached = worker.candidate.pace, lease.uncached_tokens
+            pace.placed += uncached / max(1, worker.cache_tokens)
+            if prefills:
+                # A prefill worker answers with one token: that is the first, whatever the client asked for.
+                streamed = prompt.stream or role == "prefill"
+                lease.expectation = pace.expect(uncached, matched_tokens, self._clock, streamed=streamed)
         return lease
 
     def _nearer(

@@ -45,9 +45,7 @@ def plain_choice(candidates: Sequence[Candidate], prompt: Prompt, rng: Random, n
         work = (prompt.tokens - matched) * (1.0 + prompt.tokens * context + matched * context)
         wait = pace.wait(now) if pace.open else 0.0
         scores.append(wait + typical * 125.0 * row.load.running_requests + work * seconds)
-    chosen = least(candidates, scores, rng)
-    chosen.pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
-    return chosen
+    return least(candidates, scores, rng)
 
 
 class Twin:
@@ -70,6 +68,7 @@ class Twin:
         row = choose(candidates, prompt, self.rng)
         row.load.running_requests += 1
         uncached = prompt.tokens - row.matched_tokens
+        row.pace.placed += uncached / row.worker.cache_tokens
         expectation = row.pace.expect(uncached, row.matched_tokens, lambda: self.now, streamed=prompt.stream)
         self.open.append((row.worker, expectation))
         return row.worker.id

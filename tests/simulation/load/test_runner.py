@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import trustme
 from aiohttp import web
 
 from warmroute.simulation.engine import RunningEngine, start_engine
@@ -203,7 +205,20 @@ async def test_nobody_there():
     async with LoadClient("http://127.0.0.1:9") as client:
         record = await client.send({"prompt": "x"})
         assert record.error == "cannot connect"
-        with pytest.raises(EndpointError, match=r"127\.0\.0\.1:9/v1/models: Cannot connect"):
+        with pytest.raises(EndpointError, match=r"127\.0\.0\.1:9/v1/models: cannot connect: Connection refused$"):
+            await client.first_model()
+
+
+async def test_a_certificate_that_is_not_trusted_is_told_with_the_remedy():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    host, port = server.sockets[0].getsockname()
+    async with server, LoadClient(f"https://{host}:{port}") as client:
+        assert (await client.send({"prompt": "x"})).error == "certificate not trusted"
+        with pytest.raises(
+            EndpointError, match=r"is not trusted \(.+\); name the file of those to trust in SSL_CERT_FILE"
+        ):
             await client.first_model()
 
 

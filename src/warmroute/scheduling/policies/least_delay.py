@@ -68,9 +68,7 @@ class LeastDelay:
             placed /= 2
             for pace in paces:
                 pace.placed /= 2
-        chosen = self._least(candidates, prompt, rng, speeds / count, _delayed(queues), _share(count, placed))
-        chosen.pace.placed += (prompt.tokens - chosen.matched_tokens) / max(1, chosen.worker.cache_tokens)
-        return chosen
+        return self._least(candidates, prompt, rng, speeds / count, _delayed(queues), _share(count, placed))
 
     def scores(self, candidates: Sequence[Candidate], prompt: Prompt) -> Sequence[float]:
         """The score of each candidate, in seconds: the formula, plainly. `__call__` finds its least."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -56,6 +57,10 @@ class LoadClient:
                     raise EndpointError(f"{url}: {self.refused(response.status)}")
                 listing = msgspec.json.decode(await response.read())
                 return str(listing["data"][0]["id"])
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise EndpointError(f"{url}: {_untrusted(error)}") from None
+        except aiohttp.ClientConnectorError as error:
+            raise EndpointError(f"{url}: cannot connect: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise EndpointError(f"{url}: {str(error) or type(error).__name__}") from None
         except (msgspec.DecodeError, LookupError, TypeError):
@@ -84,12 +89,25 @@ class LoadClient:
                     _read_whole(await response.read(), record)
         except TimeoutError:
             record.error = "timeout"
+        except aiohttp.ClientConnectorCertificateError:
+            record.error = "certificate not trusted"
         except aiohttp.ClientConnectorError:
             record.error = "cannot connect"
         except aiohttp.ClientError as error:
             record.error = f"connection: {type(error).__name__}"
         record.total_seconds = time.perf_counter() - start
         return record
+
+
+def _untrusted(error: aiohttp.ClientConnectorCertificateError) -> str:
+    told = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+    return f"the certificate is not trusted ({told}); name the file of those to trust in SSL_CERT_FILE"
+
+
+def _reason(error: OSError) -> str:
+    """Without the address, which asyncio puts in the place of the reason."""
+    number = error.errno or 0  # negative: of a name that was looked up
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 async def _read_stream(response: aiohttp.ClientResponse, record: Record, start: float, *, keep_text: bool) -> None:
