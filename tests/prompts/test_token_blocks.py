@@ -113,6 +113,22 @@ def test_what_is_taken_over_does_not_keep_what_is_not():
     assert used < 100_000
 
 
+def test_what_is_taken_over_does_not_keep_the_keys_of_every_turn():
+    """The last tokens of a turn are mostly encoded anew in the next, so that its keys are none that went before."""
+    prompt = blocks(list(range(40_000)))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            new = pack_token_ids(list(range(600)))
+            prompt = TokenBlocks(new, known=prompt, shared_tokens=prompt.tokens - 50)
+            prompt.keys(SIZE)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used < 60 * prompt.tokens
+
+
 def test_keys_of_another_salt_are_not_taken_over():
     ids = list(range(8))
     earlier = blocks(ids, "one")

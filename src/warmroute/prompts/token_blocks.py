@@ -33,6 +33,48 @@ def extra_bytes(parts: Sequence[object]) -> bytes:
     return msgspec.msgpack.encode(parts) if parts else b""
 
 
+class _Tokens:
+    """The packed tokens of a prompt from `start` on; those before it are found in `before`, over so many `links`.
+
+    Apart from the prompt, so that whoever goes on from its tokens does not keep its keys.
+    """
+
+    __slots__ = ("before", "links", "own", "start")
+
+    def __init__(self, own: bytes, start: int = 0, before: _Tokens | None = None) -> None:
+        self.own = own
+        self.start = start
+        self.before = before
+        self.links: int = 0 if before is None else before.links + 1
+
+    def followed_by(self, packed: bytes, shared: int) -> _Tokens:
+        """The first `shared` tokens and these. Whoever has the last of those is kept, unless it is mostly of no use."""
+        known = self
+        while known.before is not None and shared <= known.start:
+            known = known.before
+        start = shared - shared % _ALIGNED
+        before: _Tokens | None = known
+        if start <= known.start or 2 * (shared - known.start) < len(known.own) // TOKEN_BYTES:
+            start, before = known.start, known.before
+        if before is not None and before.links == _MOST_LINKS:
+            start, before = 0, None
+        return _Tokens(known.span(start, shared) + packed, start, before)
+
+    def span(self, begin: int, end: int) -> bytes:
+        """The packed tokens from `begin` to `end`."""
+        if begin >= self.start:
+            return self.own[(begin - self.start) * TOKEN_BYTES : (end - self.start) * TOKEN_BYTES]
+        tokens, pieces = self, []
+        while True:
+            first = max(begin, tokens.start)
+            if first < end:
+                pieces.append(tokens.own[(first - tokens.start) * TOKEN_BYTES : (end - tokens.start) * TOKEN_BYTES])
+                end = first
+            if tokens.before is None or begin >= end:
+                return b"".join(reversed(pieces))
+            tokens = tokens.before
+
+
 class TokenBlocks:
     """The packed token ids of one prompt, and the keys of its whole blocks, computed when they are asked for.
 
@@ -41,7 +83,7 @@ class TokenBlocks:
     keys computed again if the salt is the same. `estimated_tokens` is what the prompt was taken for by its bytes.
     """
 
-    __slots__ = ("_before", "_extra", "_keys", "_links", "_own", "_start", "estimated_tokens", "tokens")
+    __slots__ = ("_extra", "_keys", "_tokens", "estimated_tokens", "tokens")
 
     def __init__(
         self,
@@ -54,52 +96,21 @@ class TokenBlocks:
         self.estimated_tokens = estimated_tokens
         self.tokens = shared_tokens + len(packed) // TOKEN_BYTES
         """How many tokens the prompt has."""
-        # Its tokens from `_start` on; those before it are found in `_before`, over so many `_links`.
-        self._own = packed
-        self._start = self._links = 0
-        self._before: TokenBlocks | None = None
         self._extra = extra_bytes([salt]) if salt else b""
         # By block size and adapter: the keys, and how many of them are this prompt's; a longer one may have added some.
         self._keys: dict[tuple[int, str], tuple[list[int], int]] = {}
-        if known is not None and shared_tokens:
+        if known is None or not shared_tokens:
+            self._tokens = _Tokens(packed)
+        else:
+            self._tokens = known._tokens.followed_by(packed, shared_tokens)
             if known._extra == self._extra:
                 for kind, (keys, count) in known._keys.items():
                     self._keys[kind] = keys, min(count, shared_tokens // kind[0])
-            self._go_on(known, shared_tokens)
-
-    def _go_on(self, known: TokenBlocks, shared: int) -> None:
-        """Begin with these tokens. Whoever has the last of them is kept, unless most of what it has is of no use."""
-        while known._before is not None and shared <= known._start:
-            known = known._before
-        start = shared - shared % _ALIGNED
-        if start <= known._start or 2 * (shared - known._start) < known.tokens - known._start:
-            start, before = known._start, known._before
-        else:
-            before = known
-        if before is not None and before._links == _MOST_LINKS:
-            start, before = 0, None
-        self._own = known._span(start, shared) + self._own
-        self._start, self._before = start, before
-        self._links = 0 if before is None else before._links + 1
-
-    def _span(self, begin: int, end: int) -> bytes:
-        """The packed tokens from `begin` to `end`."""
-        if begin >= self._start:
-            return self._own[(begin - self._start) * TOKEN_BYTES : (end - self._start) * TOKEN_BYTES]
-        blocks, pieces = self, []
-        while True:
-            first = max(begin, blocks._start)
-            if first < end:
-                pieces.append(blocks._own[(first - blocks._start) * TOKEN_BYTES : (end - blocks._start) * TOKEN_BYTES])
-                end = first
-            if blocks._before is None or begin >= end:
-                return b"".join(reversed(pieces))
-            blocks = blocks._before
 
     @property
     def packed(self) -> bytes:
         """All tokens."""
-        return self._span(0, self.tokens)
+        return self._tokens.span(0, self.tokens)
 
     def keys(self, block_size: int, lora: str = "") -> Sequence[int]:
         """The keys of all whole blocks of so many tokens, `tokens // block_size`; what stands behind them is not ours.
@@ -118,7 +129,7 @@ class TokenBlocks:
     def _extend(self, keys: list[int], block_size: int, whole: int, root: int) -> None:
         digest, append = xxh3_64_intdigest, keys.append
         width = block_size * TOKEN_BYTES
-        view = memoryview(self._span(len(keys) * block_size, whole * block_size))
+        view = memoryview(self._tokens.span(len(keys) * block_size, whole * block_size))
         start = 0
         if not keys:
             first = digest(view[:width], root)
