@@ -5,6 +5,8 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from warmroute.replay.report.page import page
@@ -45,6 +47,13 @@ def test_hits_are_by_the_time_of_arrival() -> None:
 def test_a_sweep_is_ordered_by_rate() -> None:
     rates = [rate for rate, _ in over_rate([result(rate=3.0), result(rate=1.0), result(rate=2.0)], "p99")]
     assert rates == [1.0, 2.0, 3.0]
+
+
+@given(low=st.floats(1e-3, 1e5), times=st.one_of(st.floats(1.0, 1.3), st.floats(1.0, 1e6)))
+def test_a_logarithmic_axis_tells_at_least_two_values(low: float, times: float) -> None:
+    x, y = Axis("rate"), Axis("seconds", logarithmic=True, from_zero=False)
+    svg = line_plot("t", {"p": [(1.0, low), (2.0, low * times)]}, x, y)
+    assert svg.count("text-anchor=end>") >= 2
 
 
 class Elements(HTMLParser):

@@ -77,9 +77,18 @@ def _scale(values: Sequence[float], axis: Axis) -> _Scale:
     high = max(values)
     if axis.logarithmic:
         low = max(min((value for value in values if value > 0), default=1e-3), 1e-4)
-        return _Scale(low, max(high, low * 1.01), axis)
+        scale = _Scale(low, max(high, low * 1.01), axis)
+        return scale if len(scale.ticks()) > 1 else _wider(scale)
     low = min(0.0, *values) if axis.from_zero else min(values)
     return _Scale(low, high if high > low else low + 1.0, axis)
+
+
+def _wider(scale: _Scale) -> _Scale:
+    """From a tick to a tick: between two of them a logarithmic axis would tell no value, and noise would fill it."""
+    powers = range(floor(log10(scale.low)) - 1, ceil(log10(scale.high)) + 2)
+    values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    low = max(value for value in values if value <= scale.low)
+    return _Scale(low, min(value for value in values if value >= scale.high), scale.axis)
 
 
 def _place(across: _Scale, up: _Scale, point: tuple[float, float]) -> tuple[float, float]:
