@@ -160,6 +160,19 @@ def test_an_access_log_with_fixed_blocks(tmp_path: Path) -> None:
     assert session.turns[0].ends[2] == 64
 
 
+def test_lines_of_an_access_log_that_are_cut_off_are_left_out_and_told(tmp_path: Path, caplog) -> None:
+    path = write(tmp_path / "t", line(), line(time=1003.0), line(time=1004.0))
+    first, second, third = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([first, second[:40], third[:90]]))
+    assert len(read_trace(path).sessions) == 1
+    assert [record.message for record in caplog.records] == [
+        f"{path}:{number}: left out, the line is cut off" for number in (2, 3)
+    ]
+    path.write_bytes(first + b"\n{nonsense}\n")
+    with pytest.raises(TraceError, match=":2:"):
+        read_trace(path)
+
+
 def test_an_access_log_without_prefixes_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="--access-log-prefixes"):
         read_trace(write(tmp_path / "t", line(prefix=None)))

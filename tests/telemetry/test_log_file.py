@@ -52,6 +52,16 @@ def test_a_file_that_was_there_counts_with_its_size(tmp_path: Path):
     assert (path.read_bytes(), (tmp_path / "log.1").read_bytes()) == (b"after\n", b"before\n")
 
 
+def test_a_line_that_was_cut_off_is_ended_before_others_follow(tmp_path: Path):
+    """Its writer was killed: the line is lost, the next one is not."""
+    path = tmp_path / "log"
+    path.write_bytes(b"whole\ncut o")
+    file = AppendedFile(path, max_bytes=17)
+    assert file.write([b"next\n"]) == ""
+    file.close()
+    assert path.read_bytes() == b"whole\ncut o\nnext\n"
+
+
 def test_flush_waits_for_what_was_added_and_close_writes_the_rest(tmp_path: Path):
     writer = LineWriter(AppendedFile(tmp_path / "log"), "test", print, delay=60)
     writer.add(b"one\n")

@@ -66,11 +66,15 @@ class AppendedFile:
         # Nothing is buffered here: what a full disk did not take must not be in the way of what comes later.
         file = self._opened()
         rest = memoryview(data)
-        while rest:
-            written = file.write(rest)
-            self._size += written
-            rest = rest[written:]
-        file.flush()
+        try:
+            while rest:
+                written = file.write(rest)
+                self._size += written
+                rest = rest[written:]
+            file.flush()
+        except OSError:
+            self.close()  # it may end in the middle of a line now, which is seen to when it is opened
+            raise
 
     def _move(self) -> None:
         path = self._path
@@ -95,6 +99,8 @@ class AppendedFile:
         self.close()
         self._file = file = path.open("ab", buffering=0)
         self._size = os.fstat(file.fileno()).st_size
+        if self._size and not _ends_a_line(path):
+            self._size += file.write(b"\n")  # whoever wrote it was killed, or the disk was full
         return file
 
 
@@ -181,6 +187,16 @@ class LineWriter:
 
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Whether the last line of a file with something in it is whole; if that cannot be told, it is taken to be."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except OSError:
+        return True
 
 
 def _is_at(file: BinaryIO, path: Path) -> bool:

@@ -40,7 +40,7 @@ def read_access_log(path: Path, data: bytes) -> Trace:
     ends: dict[int | None, Sequence[int]] = {}
     talks: dict[str | int, list[tuple[Row, Turn]]] = {}
     alone = count()
-    for number, row in rows(path, data, Row):
+    for number, row in rows(path, data, Row, may_be_cut=True):
         if row.status >= 400 or row.prompt_tokens is None:
             continue
         if row.prefix is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
+logger = logging.getLogger(__name__)
+
 _Row = TypeVar("_Row")
+_CUT_OFF = "Input data was truncated"
+"""How msgspec calls JSON that ends too early."""
 
 
 class TraceError(ValueError):
@@ -28,8 +33,11 @@ def content(path: Path) -> bytes:
         raise TraceError(f"{path}: the gzip data is damaged: {error}") from None
 
 
-def rows(path: Path, data: bytes, form: type[_Row]) -> Iterator[tuple[int, _Row]]:
-    """Every line that is not empty as an object of the given form, with its number. Raises TraceError."""
+def rows(path: Path, data: bytes, form: type[_Row], *, may_be_cut: bool = False) -> Iterator[tuple[int, _Row]]:
+    """Every line that is not empty as an object of the given form, with its number. Raises TraceError.
+
+    With `may_be_cut`, lines that end too early are left out with a warning: their writer was killed.
+    """
     decode = msgspec.json.Decoder(form).decode
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():
@@ -37,4 +45,7 @@ def rows(path: Path, data: bytes, form: type[_Row]) -> Iterator[tuple[int, _Row]
         try:
             yield number, decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if may_be_cut and str(error) == _CUT_OFF:
+                logger.warning("%s:%d: left out, the line is cut off", path, number)
+                continue
             raise TraceError(f"{path}:{number}: {error}") from None
