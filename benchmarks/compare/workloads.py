@@ -18,6 +18,8 @@ CONVERSATION = "mooncake/conversation_trace.jsonl"
 CLAUDE_CODE = "kv-cache-tester/claude_code_le128k.rle.jsonl"
 LONGEST_SESSION = 30
 """Turns: some sessions have hundreds, and a few of them would run alone for most of the time."""
+BUSY_RATE = 1.5
+"""Of conversation: 0.9 of saturation (1.67), the rate from which on least pending tokens have a p99 above 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,13 @@ def workloads(traces: Path | None, requests: int) -> list[Workload]:
     ]
     if traces is None:
         return made
+
+    def conversation() -> Trace:
+        return read_trace(traces / CONVERSATION).first(requests)
+
     return [
-        Workload("conversation", 0.40, 300_000, lambda: read_trace(traces / CONVERSATION).first(requests)),
+        Workload("conversation", 0.40, 300_000, conversation),
+        Workload("busy conversation", 0.40, 300_000, conversation, BUSY_RATE),
         Workload("claude code", 0.65, 1_000_000, lambda: short_sessions(read_trace(traces / CLAUDE_CODE), requests)),
         *made,
     ]

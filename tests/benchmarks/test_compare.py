@@ -119,7 +119,10 @@ def test_the_made_workloads():
 
 def test_without_traces_only_made_workloads():
     assert [one.name for one in workloads(None, 10)] == ["hot prefixes", "cold groups"]
-    assert len(workloads(Path("traces"), 10)) == 4
+    rates = {one.name: one.rate for one in workloads(Path("traces"), 10)}
+    assert rates.pop("busy conversation") > 1.0
+    assert set(rates.values()) == {1.0}
+    assert len(rates) == 4
 
 
 def test_long_sessions_are_cut():
