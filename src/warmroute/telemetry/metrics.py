@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from itertools import compress
 
 from warmroute.scheduling.worker import Tally
 from warmroute.telemetry.endings import Batch, Endings
@@ -126,10 +127,14 @@ class Metrics:
     def _count(self, batch: Batch) -> None:
         for (_, status, outcome, policy, role, worker, _), count in batch.counts.items():
             self._requests[policy, role, "" if worker is None else worker.id, status, outcome] += count
-        rows = zip(batch.outcomes, batch.workers, batch.seconds, batch.added, strict=True)
-        served = [times for outcome, worker, *times in rows if outcome == "served" and worker is not None]
-        self._duration.observe_all([seconds for seconds, _ in served])
-        self._added.observe_all([added for _, added in served])
+        if all(outcome == "served" and worker is not None for _, _, outcome, _, _, worker, _ in batch.counts):
+            seconds, added = list(batch.seconds), list(batch.added)
+        else:
+            pairs = zip(batch.outcomes, batch.workers, strict=True)
+            timed = [outcome == "served" and worker is not None for outcome, worker in pairs]
+            seconds, added = list(compress(batch.seconds, timed)), list(compress(batch.added, timed))
+        self._duration.observe_all(seconds)
+        self._added.observe_all(added)
 
     @property
     def duration(self) -> Histogram:
