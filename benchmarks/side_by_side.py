@@ -57,7 +57,7 @@ class Settings:
     warm_up_seconds: float
 
 
-FULL = Settings(rounds=24, pair_rounds=16, telemetry_rounds=60, slices=4, seconds=0.1, warm_up_seconds=0.7)
+FULL = Settings(rounds=20, pair_rounds=14, telemetry_rounds=48, slices=4, seconds=0.1, warm_up_seconds=0.7)
 QUICK = Settings(rounds=8, pair_rounds=5, telemetry_rounds=24, slices=4, seconds=0.1, warm_up_seconds=0.3)
 
 
@@ -163,7 +163,7 @@ def _for_pairs(names: Sequence[str]) -> list[Router]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line. Exit code 1 if any answer was wrong, whatever the figures are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 100 seconds, with more noise")
+    parser.add_argument("--quick", action="store_true", help="about 3 minutes, with more noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument(
         "--routers", type=lambda text: text.split(","), default=list(_NAMES), help=f"some of {','.join(_NAMES)}"
