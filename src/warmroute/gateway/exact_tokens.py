@@ -97,12 +97,12 @@ class LocalBlocks:
         """Render and encode. TokenizerError when the template refuses the messages, or for text that is no Unicode."""
         asked = given.prompt
         if isinstance(asked, Chat):
-            text, prefix = self._template.render(asked), None
+            pieces, prefix = self._template.pieces(asked), None
         else:
             assert isinstance(asked, Text)  # noqa: S101 - ids need no tokenizer
-            text, prefix = asked.text, self._prefix(asked)
+            pieces, prefix = [asked.text], self._prefix(asked)
         cache = self._bare if prefix is None else self._prefixed
-        work = cache.plan(text, prompt.fingerprint)
+        work = cache.plan(pieces, prompt.fingerprint)
         if sum(map(len, work.parts)) <= _INLINE_CHARACTERS:
             ids = self._tokenizer.encode_parts(work.parts)
         else:

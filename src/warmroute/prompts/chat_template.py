@@ -45,8 +45,8 @@ class ChatTemplate:
             )
         return cls(source, _special_tokens(config))
 
-    def render(self, chat: Chat) -> str:
-        """The text of a chat. TokenizerError when the template refuses it."""
+    def pieces(self, chat: Chat) -> list[str]:
+        """The text of a chat, as the template gives it out. TokenizerError when it refuses the chat."""
         names: dict[str, Any] = {
             **self._special,
             "messages": chat.messages,
@@ -56,7 +56,7 @@ class ChatTemplate:
             **chat.options,
         }
         try:
-            return self._template.render(**names)
+            return list(self._template.generate(names))
         except Exception as error:  # whatever a template may raise
             raise TokenizerError(f"the chat template failed: {type(error).__name__}: {error}") from error
 
