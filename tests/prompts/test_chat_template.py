@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from warmroute.prompts.chat_template import ChatTemplate
 from warmroute.prompts.engine_input import Chat
@@ -56,6 +59,29 @@ def test_fields_hide_no_methods_and_open_no_doors():
     for refused in ("{{ messages[0].__class__.mro() }}", "{{ messages[0].pop('role') }}"):
         with pytest.raises(TokenizerError, match="chat template failed"):
             rendered(ChatTemplate(refused), Chat([message]))
+
+
+def test_fields_of_plain_dicts_and_of_all_else():
+    """A field that is read in place is what Jinja's sandbox finds there, and so is what is none."""
+    sources = [
+        "{{ m.role }}{{ m['role'] }}{{ m.no is defined }}{{ m['no'] is defined }}{{ m.keys() | list }}{{ m['keys'] }}",
+        "{{ missing.role is defined }}",
+        "{{ missing['role'] }}",
+        "{% set ns = namespace(role='n') %}{{ ns.role }}{{ 'text'.role is defined }}{{ [1, 2][0] }}{{ m[('a', [1])] }}",
+        "{% for m in [m, 1] %}{{ loop.index0 }}{{ m.role }}{{ loop['last'] }}{% endfor %}",
+        "{% macro role(m) %}{{ m.role }}{% endmacro %}{{ role(m) }}{{ role(1) }}{{ {'role': 3}.role }}",
+        "{{ (m.role if m.role is string else m['x']).upper() }}{{ m.nested.deep['er'].est }}",
+    ]
+    message = {"role": "user", "nested": {"deep": {"er": {"est": 1}}}}
+    plain = ImmutableSandboxedEnvironment()
+    for source in sources:
+        try:
+            expected = plain.from_string(source).render(m=message)
+        except UndefinedError as error:
+            with pytest.raises(TokenizerError, match=re.escape(str(error))):
+                rendered(ChatTemplate(source), Chat([], options={"m": message}))
+        else:
+            assert rendered(ChatTemplate(source), Chat([], options={"m": message})) == expected
 
 
 @pytest.mark.parametrize(
