@@ -25,7 +25,7 @@ from warmroute.replay.trace import Session, Trace
 from warmroute.scheduling.answers import learn
 from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.ledger import Ledger
-from warmroute.scheduling.pairs import PairPool
+from warmroute.scheduling.pairs import PairLease, PairPool
 from warmroute.scheduling.policy import NamedPolicy, Policy, bare, policy_label
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
@@ -69,6 +69,7 @@ class Loop:
             clock=lambda: self.now,
         )
         self._learns = fleet.tells_cached
+        self._tells_prefilled = fleet.tells_prefilled
         self._sweep_seconds = options.eviction_interval_secs
         self._pool, self._pairs = _pools(self.workers)
         inner = bare(first)
@@ -170,6 +171,8 @@ class Loop:
         if lease is None:
             return
         if job.keeps:
+            if self._tells_prefilled and isinstance(lease, PairLease):
+                lease.prefill.release(Outcome.SERVED)
             decoding = Job(request, job.turn, pulls=True)
             decoding.source = job
             self._submit(self.engines[self._number[lease.worker]], decoding)
