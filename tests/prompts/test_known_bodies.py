@@ -1,25 +1,43 @@
-"""Messages that were read before are taken over, and whatever was read before, the outcome is that of the body."""
+"""What was read before is taken over, and whatever that was, the outcome is that of the whole body."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.prompts.body import read_request
-from warmroute.prompts.engine_input import Chat, EngineInput, read_engine_input
-from warmroute.prompts.known_messages import KnownMessages
+from warmroute.prompts.body import Kind, read_request
+from warmroute.prompts.engine_input import EARLIER, Chat, EngineInput, read_engine_input
+from warmroute.prompts.fields import BadRequest
+from warmroute.prompts.known_bodies import KnownBodies, engine_input
 from warmroute.prompts.ladder import Ladder
+from warmroute.prompts.prompt import Prompt
 
 LADDER = Ladder.default()
 TOOLS = [{"type": "function", "function": {"name": "f" * 400}}]
 
 
-def read(known: KnownMessages, body: bytes) -> EngineInput | None:
-    return known.read(body, "chat", read_request(body, "chat", LADDER).fingerprint, LADDER)
+def outcome(read: Callable[[bytes, Kind, Ladder], Prompt], body: bytes) -> Prompt | tuple[str, str | None]:
+    try:
+        return read(body, "chat", LADDER)
+    except BadRequest as error:
+        return str(error), error.param
+
+
+def read(known: KnownBodies, body: bytes) -> EngineInput | None:
+    """None as well for a body that is refused, if it is refused as the same body is without all knowledge."""
+    prompt = outcome(known.read, body)
+    if isinstance(prompt, Prompt):
+        given = engine_input(body, "chat", prompt)
+        prompt.known = None
+    else:
+        given = None
+    assert prompt == outcome(read_request, body)
+    return given
 
 
 def encode(messages: list[Any], *, tools_first: bool = True, indent: int | None = None, **more: Any) -> bytes:
@@ -49,7 +67,7 @@ def messages_of(given: EngineInput | None) -> list[dict[str, Any]]:
 def test_of_a_grown_conversation_only_what_is_new_is_read(
     indent: int | None, tools: list[Any] | None, tools_first: bool
 ):
-    known = KnownMessages(1 << 24)
+    known = KnownBodies(1 << 24)
     messages = [say(sign) for sign in "abcdef"]
     before = read(known, encode(messages, tools=tools, tools_first=tools_first, indent=indent))
     for sign in "gh":
@@ -57,16 +75,14 @@ def test_of_a_grown_conversation_only_what_is_new_is_read(
         body = encode(messages, tools=tools, tools_first=tools_first, indent=indent)
         after = read(known, body)
         assert after == read_engine_input(body, "chat")
-        taken_over = [one is other for one, other in zip(messages_of(before), messages_of(after), strict=False)]
-        # Of the last one too little is known: its end may lie behind the last whole block.
-        assert all(taken_over[:-1])
+        assert all(one is other for one, other in zip(messages_of(before), messages_of(after), strict=False))
         before = after
 
 
 @pytest.mark.parametrize("tools", [None, [{"type": "function", "function": {"name": "f" * 3000}}]])
 @pytest.mark.parametrize("parted", range(1, 120, 7))
 def test_nothing_is_taken_over_from_where_two_conversations_part(parted: int, tools: list[Any] | None):
-    known = KnownMessages(1 << 24)
+    known = KnownBodies(1 << 24)
     one = [say("a"), *(say("b", 100) for _ in range(120))]
     other = [*one[:parted], *(say("c", 100) for _ in range(120))]
     read(known, encode(one, tools=tools))
@@ -74,7 +90,7 @@ def test_nothing_is_taken_over_from_where_two_conversations_part(parted: int, to
 
 
 def test_another_head_of_the_same_length():
-    known = KnownMessages(1 << 24)
+    known = KnownBodies(1 << 24)
     messages = json.dumps([say(sign) for sign in "abcdef"]).encode()
     for told, meant in ((b"true ", True), (b"false", False)):
         given = read(known, b'{"add_generation_prompt":%b,"messages":%b}' % (told, messages))
@@ -84,7 +100,7 @@ def test_another_head_of_the_same_length():
 
 
 def test_what_else_a_body_says_is_read_anew():
-    known = KnownMessages(1 << 24)
+    known = KnownBodies(1 << 24)
     messages = [say(sign) for sign in "abcdef"]
     read(known, encode(messages))
     given = read(known, encode(messages, cache_salt="s", add_generation_prompt=False))
@@ -101,20 +117,54 @@ def test_what_else_a_body_says_is_read_anew():
         b'{"x":{"messages":%b},"messages":[{"role":"user","content":"other"}]}',
         b'{"m\\u0065ssages":%b}',
         b'{"x":"\\"messages\\":","messages":%b}',
+        b'{"messages":%b,"messages":["EARLIER",{"role":"user","content":"other"}]}',
+        b'{"m\\u0065ssages":["EARLIER",{"role":"user","content":"other"}],"x":{"messages":%b}}',
+        b'{"m\\u0065ssages":["EARLIER"],"messages":%b}',
     ],
 )
 def test_messages_that_are_not_those_that_count(body: bytes):
     """Of duplicate keys the last one counts, and only those of the body itself."""
-    known = KnownMessages(1 << 24)
+    known = KnownBodies(1 << 24)
     first = b'{"messages":%b}' % json.dumps([say(sign) for sign in "abcde"]).encode()
     assert read(known, first) == read_engine_input(first, "chat")
     for signs in ("abcdef", "abcdefg"):
-        text = body.replace(b"%b", json.dumps([say(sign) for sign in signs]).encode())
+        text = body.replace(b"EARLIER", EARLIER.encode()).replace(
+            b"%b", json.dumps([say(sign) for sign in signs]).encode()
+        )
         assert read(known, text) == read_engine_input(text, "chat")
 
 
+def test_messages_of_another_place_are_not_those_that_count():
+    """The first of two equal keys has a string where messages of the last one would end."""
+    known = KnownBodies(1 << 24)
+    one, two = (json.dumps([say("a", size)]).encode() for size in (40_000, 30_000))
+    body = b'{"messages":%b,"messages":%b}' % (one, two)
+    read(known, body)
+    read(known, body[: len(b'{"messages":') + len(two) - 1] + b"]}")
+
+
+@pytest.mark.parametrize("message", range(12))
+def test_a_comma_that_is_missing_among_known_messages(message: int):
+    known = KnownBodies(1 << 24)
+    body = encode([say(sign, 2000) for sign in "abcdefghijklm"])
+    read(known, body)
+    places = [place for place in range(len(body)) if body.startswith(b"}, {", place)]
+    assert read(known, body[: places[message] + 1] + b" " + body[places[message] + 2 :]) is None
+
+
+@pytest.mark.parametrize("size", range(0, 9000, 500))
+def test_more_tools_than_messages(size: int):
+    """The last whole block of what is known may begin in the tools."""
+    known = KnownBodies(1 << 24)
+    tools = [{"type": "function", "function": {"name": "f" * 70_000}}]
+    messages = [say("a", size)]
+    for sign in "bcd":
+        read(known, encode(messages, tools=tools))
+        messages.append(say(sign, 3000))
+
+
 def test_it_is_bounded():
-    known = KnownMessages(100_000)
+    known = KnownBodies(100_000)
     for number in range(20):
         read(known, encode([say(f"{number} "), say("x"), say("y")]))
         assert known.size_bytes <= 100_000
@@ -150,9 +200,63 @@ MESSAGES = st.sampled_from(
 )
 @settings(deadline=None)
 def test_whatever_was_read_before_the_outcome_is_that_of_the_body(changes: list[Any], max_bytes: int):
-    known = KnownMessages(max_bytes)
+    known = KnownBodies(max_bytes)
     messages: list[Any] = [say("s", 9000)]
     for added, kept, tools, tools_first, indent in changes:
         messages = messages[: max(1, len(messages) - kept)] + added
         body = encode(messages, tools=tools, tools_first=tools_first, indent=indent)
         assert read(known, body) == read_engine_input(body, "chat")
+
+
+NASTY = st.sampled_from(
+    [
+        b",",
+        b"]",
+        b"}",
+        b"[",
+        b'"',
+        b"0",
+        b".5",
+        b"e5",
+        b" ",
+        b"\\",
+        b"\x00",
+        b"\xff",
+        b"null",
+        b"],",
+        b'"x"',
+        b'],"messages":[',
+        b'{"messages":[',
+        b'],"model":1,"x":[',
+        b'],"tools":[{"role":"x"},1,',
+        b'],"stream":[',
+        b'"\\ud83d"',
+        b'"%b",' % EARLIER.encode(),
+        b'],"messages":["%b",' % EARLIER.encode(),
+    ]
+)
+FIRST = [say("s", 9000), 12, "text", None, say("a", 9000), {"role": "user", "content": 1}, 7]
+
+
+@given(
+    st.lists(MESSAGES, max_size=2),
+    st.lists(st.tuples(NASTY, st.integers(0, 300), st.integers(0, 3)), max_size=3),
+    st.integers(0, 7),
+    st.sampled_from([None, TOOLS]),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_a_body_is_refused_as_if_nothing_were_known(
+    added: list[Any], edits: list[tuple[bytes, int, int]], kept: int, tools: list[Any] | None, tools_first: bool
+):
+    """Bytes are inserted or lost anywhere near the end of what is known, or of the body."""
+    known = KnownBodies(1 << 24)
+    body = encode(FIRST[:kept] or FIRST, tools=tools, tools_first=tools_first)
+    read(known, body)
+    place = body.rindex(b"]") if tools is None or tools_first else body.rindex(b', "tools"') - 1
+    body = encode([*(FIRST[:kept] or FIRST), *added], tools=tools, tools_first=tools_first)
+    for inserted, after, lost in edits:
+        at = min(len(body), max(0, place - 8 + after))
+        body = body[:at] + inserted + body[at + lost :]
+        read(known, body)
+    read(known, body)
