@@ -114,7 +114,7 @@ def test_the_router_hears_of_a_computed_prompt_at_once_or_when_it_was_taken_over
     model = EngineModel(step_tokens=100_000, transfer=1000.0)
     later = model.prefill_seconds(6400) + 1.0
     trace = Trace("two", [Session([turn], 0.0), Session([turn], later)])
-    run(trace, choose, Fleet(prefill=1, decode=1, model=model, tells_prefilled=tells), decode_policy="request_num")
+    run(trace, choose, Fleet(prefill=1, decode=1, model=model, tells_prefill=tells), decode_policy="request_num")
     assert seen == [0, running]
 
 

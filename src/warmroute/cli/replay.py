@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         args.decode,
         args.speeds,
         args.tell_cached,
-        tells_prefilled=args.engine != "sglang",
+        tells_prefill=args.engine != "sglang",
     )
     traces = [_read(path, args.limit) for path in args.traces]
     cells = [_Cell(trace, rate, policy) for trace in traces for rate in args.rate or (1.0,) for policy in policies]

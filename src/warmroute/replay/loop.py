@@ -56,6 +56,8 @@ class Loop:
             Worker(f"{role}-{number}", f"http://{role}-{number}", role, fleet.cache_tokens)
             for number, role in enumerate(roles)
         ]
+        for worker in self.workers:
+            worker.tells_prefill = fleet.tells_prefill
         self._number = {worker: at for at, worker in enumerate(self.workers)}
         self._view = View(dict(zip(self.workers, self.engines, strict=True)))
         first, first_name = self._make(policy, options)
@@ -69,7 +71,6 @@ class Loop:
             clock=lambda: self.now,
         )
         self._learns = fleet.tells_cached
-        self._tells_prefilled = fleet.tells_prefilled
         self._sweep_seconds = options.eviction_interval_secs
         self._pool, self._pairs = _pools(self.workers)
         inner = bare(first)
@@ -171,7 +172,7 @@ class Loop:
         if lease is None:
             return
         if job.keeps:
-            if self._tells_prefilled and isinstance(lease, PairLease):
+            if isinstance(lease, PairLease) and lease.prefill.worker.tells_prefill:
                 lease.prefill.release(Outcome.SERVED)
             decoding = Job(request, job.turn, pulls=True)
             decoding.source = job
