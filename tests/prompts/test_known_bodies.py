@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warmroute.prompts.body import Kind, read_request
 from warmroute.prompts.engine_input import EARLIER, Chat, EngineInput, read_engine_input
-from warmroute.prompts.fields import BadRequest
+from warmroute.prompts.fields import BadRequest, read_handover_fields
 from warmroute.prompts.known_bodies import KnownBodies, engine_input
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
@@ -138,9 +138,17 @@ def test_messages_of_another_place_are_not_those_that_count():
     """The first of two equal keys has a string where messages of the last one would end."""
     known = KnownBodies(1 << 24)
     one, two = (json.dumps([say("a", size)]).encode() for size in (40_000, 30_000))
-    body = b'{"messages":%b,"messages":%b}' % (one, two)
+    head = b'{"echo":true,"messages":'
+    read(known, head + one + b',"messages":%b}' % two)
+    assert read(known, head + one[: len(two) - 1] + b"]}") is None
+
+
+def test_a_comma_after_no_message():
+    """The tools are whole blocks: behind them the fingerprint could go on."""
+    known = KnownBodies(1 << 24)
+    body = encode([], tools=[{"name": "f" * (20 * 1024 - len('[{"name": ""}]'))}])
     read(known, body)
-    read(known, body[: len(b'{"messages":') + len(two) - 1] + b"]}")
+    assert read(known, body.replace(b'"messages": []', b'"messages": [,{"role":"user","content":"a"}]')) is None
 
 
 @pytest.mark.parametrize("message", range(12))
@@ -161,6 +169,31 @@ def test_more_tools_than_messages(size: int):
     for sign in "bcd":
         read(known, encode(messages, tools=tools))
         messages.append(say(sign, 3000))
+
+
+def test_who_has_the_fields_already_is_told_the_same():
+    known = KnownBodies(1 << 24)
+    messages = [say(sign) for sign in "abcdef"]
+    inputs: list[EngineInput | None] = []
+    for sign in "gh":
+        messages.append(say(sign))
+        body = encode(messages)
+        prompt = known.read(body, "chat", LADDER, read_handover_fields(body))
+        inputs.append(engine_input(body, "chat", prompt))
+        prompt.known = None
+        assert prompt == read_request(body, "chat", LADDER)
+        assert inputs[-1] == read_engine_input(body, "chat")
+    before, after = map(messages_of, inputs)
+    assert all(one is other for one, other in zip(before, after, strict=False))
+
+
+def test_messages_that_are_too_many_or_no_text():
+    """Their bodies are read as quickly, and the messages by themselves."""
+    known = KnownBodies(1 << 24)
+    for first in ([{}] * 20_000, [say("a", 20_000), {"role": "user", "content": [{"type": "image_url"}]}]):
+        for added in (0, 1, 2):
+            body = encode(first + [say("b")] * added)
+            assert read(known, body) == read_engine_input(body, "chat")
 
 
 def test_it_is_bounded():

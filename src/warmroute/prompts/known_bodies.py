@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw
 from xxhash import xxh3_64_intdigest
 
-from warmroute.prompts.body import Kind, read_request
+from warmroute.prompts.body import Kind, open_ended, read_request
 from warmroute.prompts.engine_input import EARLIER, Chat, EngineInput, Json, read_engine_input
 from warmroute.prompts.fields import BadRequest, Fields, present, read_fields
 from warmroute.prompts.fingerprint import extended
@@ -35,6 +35,8 @@ _WORTH_BYTES = 16 * 1024
 _LONGEST_BODY = 4 * 1024 * 1024
 _LONGEST_HEAD = 256 * 1024
 """So far into a body its messages are looked for."""
+_MOST_MESSAGES = 16 * 1024
+"""Of more messages than that only the end of the last is known."""
 _SIZES = 3
 """What is kept of a body takes about so many times its size: itself, and its messages."""
 _PLACEHOLDER = msgspec.json.encode(EARLIER)
@@ -52,8 +54,9 @@ _raw_list = msgspec.json.Decoder(list[Raw])
 class KnownBody:
     """A body that was read, for those that begin like it.
 
-    `bracket` is where its messages begin, `ends` tell where each one ends, `before` how many bytes the fingerprint
-    covers before that bracket. `text` is what was read of it, with EARLIER in the place of the messages `earlier`.
+    `bracket` is where its messages begin. `ends` tell where the last one and some before it end, or where each does if
+    there are `messages`. The fingerprint covers `before` bytes before that bracket. `text` is what was read of the
+    body, with EARLIER in the place of the messages `earlier`.
     """
 
     body: bytes
@@ -81,12 +84,12 @@ class KnownBodies:
 
     def read(self, body: bytes, kind: Kind, ladder: Ladder, fields: Fields | None = None) -> Prompt:
         """As `read_request`."""
-        if kind != "chat" or fields is not None or not _WORTH_BYTES <= len(body) <= _LONGEST_BODY:
+        if kind != "chat" or not _WORTH_BYTES <= len(body) <= _LONGEST_BODY:
             return read_request(body, kind, ladder, fields)
         samples = _samples(body)
         found = self._store.find(samples)
         grown = None if found is None else _grown(found[1], body, ladder)
-        prompt, known = grown or _whole(body, ladder)
+        prompt, known = grown or _whole(body, ladder, fields or read_fields(body))
         if known is not None:
             prompt.known = known
             self._store.put(samples[: bisect_right(_SAMPLES, known.ends[-1])], known, _SIZES * len(body))
@@ -99,9 +102,11 @@ def engine_input(body: bytes, kind: Kind, prompt: Prompt) -> EngineInput | None:
     if not isinstance(known, KnownBody):
         return read_engine_input(body, kind)
     earlier = known.earlier
-    given = read_engine_input(body if earlier is None else known.text, kind, earlier)
+    text = body if earlier is None else known.text
+    given = read_engine_input(text, kind, earlier)
     known.text, known.earlier = b"", None
-    if given is not None and isinstance(given.prompt, Chat):
+    if given is not None and isinstance(given.prompt, Chat) and len(given.prompt.messages) <= _MOST_MESSAGES:
+        known.ends = _message_ends(known, text, len(earlier or ()))
         known.messages = given.prompt.messages
     return given
 
@@ -113,20 +118,19 @@ def _samples(body: bytes) -> list[int]:
     return list(accumulate(windows, lambda chain, window: xxh3_64_intdigest(window, chain), initial=0))[1:]
 
 
-def _whole(body: bytes, ladder: Ladder) -> tuple[Prompt, KnownBody | None]:
+def _whole(body: bytes, ladder: Ladder, fields: Fields) -> tuple[Prompt, KnownBody | None]:
     """Read a body as if nothing were known. Nothing will be, if its messages are not where they seem to be."""
-    fields = read_fields(body)
     prompt = read_request(body, "chat", ladder, fields)
     messages = present(fields.messages)
-    array = _ARRAY.search(body, 0, _LONGEST_HEAD)
-    if array is None or messages is None or not body.startswith(messages, array.end()):
+    found = _ARRAY.search(body, 0, _LONGEST_HEAD)
+    if found is None or messages is None or not body.startswith(messages, found.end()):
         return prompt, None
-    bracket = array.end()
-    ends = _ends(body, bracket + 1, _raw_list.decode(messages))
-    if not ends:
+    bracket = found.end()
+    stop = bracket + len(open_ended(messages))
+    if stop == bracket + 1:  # there are none
         return prompt, None
     before = len(present(fields.tools) or b"")
-    return prompt, KnownBody(body, bracket, ends, before, prompt.seed, prompt.fingerprint, body)
+    return prompt, KnownBody(body, bracket, array("Q", [stop]), before, prompt.seed, prompt.fingerprint, body)
 
 
 def _grown(known: KnownBody, body: bytes, ladder: Ladder) -> tuple[Prompt, KnownBody] | None:
@@ -150,19 +154,25 @@ def _grown(known: KnownBody, body: bytes, ladder: Ladder) -> tuple[Prompt, Known
     begin = bracket + ladder.bytes_at(depth) - before
     if prompt.seed != known.seed or before != known.before or not depth or begin < bracket:
         return None
-    ends = known.ends[:shared] + _ends(body, end, _raw_list.decode(messages)[1:])
-    prompt.fingerprint = extended(known.fingerprint[:depth], memoryview(body)[begin : ends[-1]], ladder)
-    prompt.tokens = -(-(before + ends[-1] - bracket) // BYTES_PER_TOKEN)
+    stop = end + len(open_ended(messages)) - 1 - len(_PLACEHOLDER)
+    ends = known.ends[:shared]
+    if stop > end:
+        ends.append(stop)
+    prompt.fingerprint = extended(known.fingerprint[:depth], memoryview(body)[begin:stop], ladder)
+    prompt.tokens = -(-(before + stop - bracket) // BYTES_PER_TOKEN)
     earlier = known.messages
     if earlier is not None and shared < len(earlier):
         earlier = earlier[:shared]
     return prompt, KnownBody(body, bracket, ends, before, prompt.seed, prompt.fingerprint, text, earlier)
 
 
-def _ends(body: bytes, position: int, messages: Sequence[Raw]) -> array[int]:
-    """Where these messages end, of which the first follows that position."""
-    ends = array("Q")
-    for raw in messages:
+def _message_ends(known: KnownBody, text: bytes, earlier: int) -> array[int]:
+    """Where each message ends. `text` is the body or, after so many earlier ones, what was read of it."""
+    body, ends = known.body, known.ends[:earlier]
+    close = text.index(b"]", len(text) - len(body) + known.ends[-1])
+    messages = _raw_list.decode(memoryview(text)[known.bracket : close + 1])
+    position = ends[-1] if earlier else known.bracket + 1
+    for raw in messages[1:] if earlier else messages:
         separator = _BETWEEN.match(body, position)
         position = len(raw) + (separator.end() if separator else position)
         ends.append(position)
