@@ -57,10 +57,12 @@ class Exchange(PassedAnswer):
         self.sent_at = perf_counter()
         try:
             connection.send(head, self.body, self)
-            await suspended()
-        finally:
+            await suspended
+        except BaseException:
             self.detach()
-        self.raise_failure()
+            raise
+        if self._failure is not None:
+            self.raise_failure()
 
     def attach(self, connection: UpstreamConnection | None, router_lines: bytes) -> None:
         """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`.

@@ -114,6 +114,8 @@ class PassedAnswer(ClientRequest):
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
         self._connection = None
         self._failure = error
+        if self.pipe is not None:
+            self._catch_up(self.pipe)
         self.wake()
 
     def _hold(self, head: ResponseHead, body: bytes, complete: bool) -> None:

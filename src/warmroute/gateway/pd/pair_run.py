@@ -155,7 +155,7 @@ class PairRun:
             return self.prefill.send_again()
         if self.decode.is_lost:
             return self.decode.send_again()
-        return suspended()
+        return suspended
 
     # What the legs tell.
 
