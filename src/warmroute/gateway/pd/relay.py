@@ -48,7 +48,11 @@ def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitabl
 
     To be awaited; a coroutine of its own would only be one more to pass.
     """
-    exchange.request = request = _request(exchange, prompt, gateway)
+    # What a client calls its request need not be unique.
+    own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
+    fields, exchange.fields = exchange.fields, None
+    request = Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
+    exchange.request = request
     pairs = gateway.fleet.pairs(prompt.model)
     if gateway.strict_models:
         check_model(prompt.model, pairs.decode, gateway)
@@ -98,13 +102,6 @@ async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gatewa
         pairs = gateway.fleet.pairs(prompt.model)
 
 
-def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
-    # What a client calls its request need not be unique.
-    own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
-    fields, exchange.fields = exchange.fields, None
-    return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
-
-
 async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:
     """Let the pair answer. Returns whether the engines gave the request back; it is then the one for another pair."""
     exchange.lease = pair
@@ -116,8 +113,10 @@ async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried
     try:
         dialect, prefill, decode = gateway.fleet.handshake(first, second)
         handover = dialect.begin(exchange.request, prefill, decode, gateway.rng)
-        may_be_given_back = handover.reschedule is not None and _may_give_back(pair, pairs, tried, gateway)
-        answered = run.answer(handover, may_be_given_back=may_be_given_back)
+        reschedule = handover.reschedule
+        if reschedule is not None and not _may_give_back(pair, pairs, tried, gateway):
+            reschedule = None
+        answered = run.answer(handover, reschedule)
         del handover  # it has the bodies, and the answer may take long
         await answered
         if not run.is_given_back and exchange.status < 400:
