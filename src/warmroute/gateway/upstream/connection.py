@@ -28,7 +28,7 @@ class UpstreamConnection(IncomingResponse, asyncio.Protocol):
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
         """Send a request; the response goes to `sink`. ConnectionLost when the worker has closed meanwhile."""
-        if self._transport.is_closing():
+        if self._parser is None or self._transport.is_closing():
             raise ConnectionLost("connection closed before the request was sent", self.worker_url)
         self._sink = sink
         if len(body) <= _JOINED_BYTES:
