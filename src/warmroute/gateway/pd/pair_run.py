@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request, Reschedule
+from warmroute.engines.dialect import AnswerEdit, DecodeRequest, Handover, InTurn, Request
 from warmroute.gateway.driver import suspended
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
@@ -58,15 +58,12 @@ class PairRun:
         """What the client is told of who answers."""
         return self.prefill.connections.role_line + self.decode.connections.alone_lines
 
-    def answer(self, handover: Handover, reschedule: Reschedule | None) -> Awaitable[None]:
-        """Let the pair answer the exchange. LegFailed before, UpstreamError after the first byte.
-
-        With `reschedule` the engines may give the request back, for another pair.
-        """
+    def answer(self, handover: Handover, *, may_be_given_back: bool) -> Awaitable[None]:
+        """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
         prefill, decode = self.prefill, self.decode
         prefill.body = handover.prefill_body
-        if reschedule is not None:
-            decode.reschedule = reschedule
+        if may_be_given_back:
+            decode.reschedule = handover.reschedule
             decode.is_plain = False
         if isinstance(handover, InTurn):
             self._follow = handover.follow

@@ -113,10 +113,8 @@ async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried
     try:
         dialect, prefill, decode = gateway.fleet.handshake(first, second)
         handover = dialect.begin(exchange.request, prefill, decode, gateway.rng)
-        reschedule = handover.reschedule
-        if reschedule is not None and not _may_give_back(pair, pairs, tried, gateway):
-            reschedule = None
-        answered = run.answer(handover, reschedule)
+        may_be_given_back = handover.reschedule is not None and _may_give_back(pair, pairs, tried, gateway)
+        answered = run.answer(handover, may_be_given_back=may_be_given_back)
         del handover  # it has the bodies, and the answer may take long
         await answered
         if not run.is_given_back and exchange.status < 400:
