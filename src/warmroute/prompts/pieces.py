@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from itertools import accumulate, compress, count
 from operator import ne
 
+_AT_ONCE = 128
+"""So many pieces are compared by one call."""
+
 
 class Pieces:
     """A text, of which places are told in characters."""
@@ -36,7 +39,12 @@ class Pieces:
 
     def begin_like(self, pieces: Sequence[str]) -> int:
         """So many of the first pieces are the same; the texts may share more."""
-        return next(compress(count(), map(ne, self._pieces, pieces)), min(len(self._pieces), len(pieces)))
+        most = min(len(self._pieces), len(pieces))
+        same = 0
+        while same < most and self._pieces[same : same + _AT_ONCE] == pieces[same : same + _AT_ONCE]:
+            same += _AT_ONCE
+        others = map(ne, self._pieces[same : same + _AT_ONCE], pieces[same : same + _AT_ONCE])
+        return next(compress(count(same), others), min(most, same + _AT_ONCE))
 
     def end_of(self, pieces: int) -> int:
         """Where the first so many pieces end."""
