@@ -69,10 +69,6 @@ class WorkerConnections:
         """Whether nothing is open, and nothing is being opened."""
         return not self.open and not self._connecting
 
-    def take_idle(self) -> UpstreamConnection | None:
-        """The idle connection that was used last, if there is one."""
-        return self.idle.take(self._pool.now())
-
     def put_back(self, connection: UpstreamConnection) -> None:
         """Keep a connection after all that was taken or opened, and then not used."""
         if not connection.is_closed:
