@@ -134,6 +134,8 @@ class Gateway:
         )
         self.tracer = tracer
         self.fastdeploy_metrics = fastdeploy_metrics
+        self.endings = metrics.endings if metrics.records or fastdeploy_metrics is not None else None
+        """Where requests that are over are put down; None if nobody counts them."""
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models
