@@ -22,6 +22,7 @@ from warmroute.prompts.engine_input import Chat, EngineInput, Ids, Text
 from warmroute.prompts.fields import Fields
 from warmroute.prompts.fingerprint import pack_token_ids
 from warmroute.prompts.known_bodies import KnownBodies, engine_input
+from warmroute.prompts.known_words import KnownWords
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
@@ -93,6 +94,7 @@ class LocalBlocks:
 
     def __init__(self, tokenizer: LocalTokenizer, template: ChatTemplate) -> None:
         self._tokenizer = tokenizer
+        self._words = KnownWords(tokenizer)
         self._template = template
         # Of what gets nothing put before it, as chats do, and of texts that get the tokenizer's prefix.
         self._bare = TokenCache(tokenizer, _CACHE_BYTES)
@@ -110,7 +112,7 @@ class LocalBlocks:
         cache = self._bare if prefix is None else self._prefixed
         work = cache.plan(pieces, prompt.fingerprint)
         if sum(map(len, work.parts)) <= _INLINE_CHARACTERS:
-            ids = self._tokenizer.encode_parts(work.parts)
+            ids = self._words.encode_parts(work.parts)
         else:
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(deadline):

@@ -54,7 +54,8 @@ class ChatTemplate:
             **chat.options,
         }
         try:
-            return list(self._template.generate(names))
+            # As `generate` does it, which would pass each piece on by itself.
+            return list(self._template.root_render_func(self._template.new_context(names)))
         except Exception as error:  # whatever a template may raise
             raise TokenizerError(f"the chat template failed: {type(error).__name__}: {error}") from error
 
