@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.answers import ANSWER
-from benchmarks.load import LoadResult, run_load
+from benchmarks.load import Load, LoadResult, connected, run_load
 from benchmarks.processes import Child, Cores, free_port
 from benchmarks.prompts import Prompts
 from benchmarks.routers import Router
@@ -88,11 +88,28 @@ def running(router: Router, workers: Sequence[int], cores: Cores, directory: Pat
 
 
 async def measure(target: Target, scenario: Scenario, prompts: Prompts, seconds: float, row: Row) -> None:
-    """Run the scenario once and add what it cost the router to `row`."""
-    before = target.child.cpu_seconds()
-    connections = scenario.connections
-    load = await run_load(target.port, prompts, scenario.answer_bytes, connections=connections, seconds=seconds)
-    row.add(load, target.child.cpu_seconds() - before)
+    """Run the scenario once on connections of its own and add what it cost the router to `row`."""
+    async with connected(target.port, scenario.answer_bytes, scenario.connections) as load:
+        run = Run(target, load)
+        await run.go_on(prompts, seconds=seconds)
+    row.add(run.load, run.cpu_seconds)
+
+
+class Run:
+    """One run against one router, in slices: others take their turns between them."""
+
+    def __init__(self, target: Target, connections: Load) -> None:
+        self._target = target
+        self._connections = connections
+        self.load = LoadResult()
+        """Of all slices together, as is `cpu_seconds`."""
+        self.cpu_seconds = 0.0
+
+    async def go_on(self, prompts: Prompts, *, seconds: float | None = None, requests: int | None = None) -> None:
+        """Another slice, of so many seconds or requests."""
+        before = self._target.child.cpu_seconds()
+        self.load.add(await self._connections.run(prompts, seconds=seconds, requests=requests))
+        self.cpu_seconds += self._target.child.cpu_seconds() - before
 
 
 @dataclass(frozen=True)

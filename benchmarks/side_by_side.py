@@ -24,9 +24,11 @@ import uvloop
 from rich.console import Console
 
 from benchmarks import routers as known
-from benchmarks.measure import Row, Target, measure, measure_memory, mock_workers, running
+from benchmarks.load import Load, connected
+from benchmarks.measure import Run, Target, measure, measure_memory, mock_workers, running
 from benchmarks.onlookers import live_page
 from benchmarks.processes import Child, Cores
+from benchmarks.prompts import Prompts
 from benchmarks.report import as_json, tables
 from benchmarks.results import DIRECT, MIXED, OURS, PEER, UNWATCHED, VLLM, WATCHED, Results
 from benchmarks.routers import Router
@@ -45,16 +47,18 @@ _NAMES = (OURS, PEER, "nginx", DIRECT)
 
 @dataclass(frozen=True)
 class Settings:
-    """How long it takes."""
+    """How long it takes. A run is `slices` of so many `seconds`; with streams, two of one request per connection."""
 
     rounds: int
     pair_rounds: int
+    telemetry_rounds: int
+    slices: int
     seconds: float
     warm_up_seconds: float
 
 
-FULL = Settings(rounds=6, pair_rounds=4, seconds=2.0, warm_up_seconds=0.7)
-QUICK = Settings(rounds=3, pair_rounds=2, seconds=0.8, warm_up_seconds=0.3)
+FULL = Settings(rounds=20, pair_rounds=14, telemetry_rounds=48, slices=4, seconds=0.1, warm_up_seconds=0.7)
+QUICK = Settings(rounds=8, pair_rounds=5, telemetry_rounds=24, slices=4, seconds=0.1, warm_up_seconds=0.3)
 
 
 class Bench:
@@ -96,13 +100,13 @@ class Bench:
         with Child(collector, self._cores.mocks) as child:
             watched = known.watched(WATCHED, f"http://127.0.0.1:{int(child.read_line())}")
             for scenario in TELEMETRY_SCENARIOS:
-                # The difference is small: twice the rounds, and both ways round as often.
-                await self._compare(scenario, [watched, known.unwatched(UNWATCHED)], 2 * self._settings.rounds)
+                # The difference is small: it takes more rounds to see it.
+                await self._compare(scenario, [watched, known.unwatched(UNWATCHED)], self._settings.telemetry_rounds)
 
     async def _compare(
         self, scenario: Scenario, routers: Sequence[Router], rounds: int, *, direct: bool = False
     ) -> None:
-        """Fresh routers take turns with one kind of load: A B, B A, A B, ..."""
+        """Fresh routers take turns with one kind of load."""
         print(f"{scenario.name} ...", file=sys.stderr)
         prompts = scenario.prompts()
         settings = self._settings
@@ -113,15 +117,31 @@ class Bench:
             for router, target in zip(routers, targets, strict=True):
                 if router.is_looked_at:
                     await stack.enter_async_context(live_page(target.port))
-            for target in targets:
-                await measure(target, scenario, prompts, settings.warm_up_seconds, Row())
-            for number in range(rounds):
-                for target in reversed(targets) if number % 2 else targets:
-                    await measure(target, scenario, prompts, settings.seconds, self.results.row(scenario, target.name))
+            loads = [
+                await stack.enter_async_context(connected(target.port, scenario.answer_bytes, scenario.connections))
+                for target in targets
+            ]
+            for load in loads:
+                await load.run(prompts, seconds=settings.warm_up_seconds)
+            for _ in range(rounds if targets else 0):
+                await self._round(scenario, prompts, list(zip(targets, loads, strict=True)))
             if direct:
                 mocks, ports = workers[None]
                 target = Target(DIRECT, ports[0], mocks)
-                await measure(target, scenario, prompts, settings.seconds, self.results.row(scenario, DIRECT))
+                seconds = settings.slices * settings.seconds
+                await measure(target, scenario, prompts, seconds, self.results.row(scenario, DIRECT))
+
+    async def _round(self, scenario: Scenario, prompts: Prompts, targets: Sequence[tuple[Target, Load]]) -> None:
+        """A run against each router. Their slices alternate, A B, B A, A B, ...: the machine's moods last longer."""
+        runs = [Run(target, load) for target, load in targets]
+        for number in range(2 if scenario.stream else self._settings.slices):
+            for run in reversed(runs) if number % 2 else runs:
+                if scenario.stream:
+                    await run.go_on(prompts, requests=scenario.connections)
+                else:
+                    await run.go_on(prompts, seconds=self._settings.seconds)
+        for (target, _), run in zip(targets, runs, strict=True):
+            self.results.row(scenario, target.name).add(run.load, run.cpu_seconds)
 
     def _start(self, router: Router, ports: Sequence[int]) -> contextlib.AbstractContextManager[Target]:
         return running(router, ports, self._cores, self._directory)
@@ -143,7 +163,7 @@ def _for_pairs(names: Sequence[str]) -> list[Router]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line. Exit code 1 if any answer was wrong, whatever the figures are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 100 seconds, with more noise")
+    parser.add_argument("--quick", action="store_true", help="about 3 minutes, with more noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument(
         "--routers", type=lambda text: text.split(","), default=list(_NAMES), help=f"some of {','.join(_NAMES)}"

@@ -104,7 +104,7 @@ def test_our_certificate_for_workers_is_renewed_in_the_context_that_is_in_use(wr
     ("cert", "key", "reason"),
     [
         ("missing.pem", "", "No such file"),
-        ("cert.pem", "", "holds no certificate, or no private key"),
+        ("cert.pem", "", "no private key, in PEM form .a key in a file of its own has an option of its own"),
         ("cert.pem", "other.key", "the private key is not that of the certificate"),
         ("garbage.pem", "cert.key", "in PEM form"),
     ],

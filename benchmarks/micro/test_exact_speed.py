@@ -18,7 +18,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from warmroute.engines.kv_events.batch import read_batch
 from warmroute.gateway.exact_tokens import ExactTokens, LocalBlocks
-from warmroute.prompts.body import read_request
 from warmroute.prompts.chat_template import ChatTemplate
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.tokenizer import LocalTokenizer
@@ -93,7 +92,7 @@ class House:
         self.messages = [{"role": "system", "content": words(2000, self.rng)}]
         while len(self.body()) < 600_000:
             self.say(500)
-        prompt = read_request(self.body(), "chat", self.ladder)
+        prompt = self.tokens.read(self.body(), "chat", self.ladder)
         blocks = asyncio.run(self.tokens.refine(prompt, self.body(), "chat", self.ladder)).blocks
         assert blocks is not None
         for number, worker in enumerate(workers):
@@ -112,7 +111,7 @@ class House:
 
     async def decide(self, body: bytes) -> Lease:
         """All that happens until a worker is chosen."""
-        prompt = read_request(body, "chat", self.ladder)
+        prompt = self.tokens.read(body, "chat", self.ladder)
         prompt = await self.tokens.refine(prompt, body, "chat", self.ladder)
         return self.scheduler.select(prompt, self.pool)
 

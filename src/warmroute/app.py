@@ -82,7 +82,9 @@ class Router:
         exact = self.scheduler.exact = ExactIndex(options.index_max_bytes) if options.kv_events else None
         self.metrics = Metrics(records=config.telemetry.request_metrics)
         self._tracer = _tracer(config.telemetry)
-        self._fastdeploy_metrics = FastDeployMetrics() if config.telemetry.fastdeploy_metrics else None
+        self._fastdeploy_metrics = (
+            FastDeployMetrics(self.metrics.endings) if config.telemetry.fastdeploy_metrics else None
+        )
         self._decisions = DecisionLog(config.telemetry.decisions_kept)
         reads_reports = any(policy.reads_reports for policy in policies.values())
         tick = config.manager.health_check_interval_secs

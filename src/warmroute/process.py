@@ -55,7 +55,7 @@ async def _serve(config: Config, load: Callable[[], Config] | None, config_path:
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     logger.info(
-        "warmroute %s listens on %s port %d, %s, %d workers",
+        "warmroute %s listens on %s port %d, %s, workers: %d",
         __version__,
         config.server.host,
         router.port,

@@ -116,5 +116,7 @@ def _reason(error: OSError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the private key is not that of the certificate"
     if error.reason in _NOT_PEM:
-        return "holds no certificate, or no private key, in PEM form"
+        return (
+            "holds no certificate, or no private key, in PEM form (a key in a file of its own has an option of its own)"
+        )
     return f"cannot be used ({error.reason})"

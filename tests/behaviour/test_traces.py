@@ -6,10 +6,11 @@ import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.support.http_client import CHAT, ask, post
-from tests.support.router import config, running
+from tests.support.router import config, eventually, running
 from tests.support.scripted_worker import LAST_CHUNK, SSE_HEAD, answering, chunk, response, then_closing
 
 from warmroute.config.tree import TelemetryConfig
+from warmroute.telemetry import otlp
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -126,6 +127,16 @@ async def test_of_what_no_client_has_decided_a_share_is_traced(lone_worker):
     assert 5 < len(roots) < 36
     assert TRACE in {span.trace_id.hex() for span in roots}
     assert sum(bool(request.values(b"traceparent")) for request in lone_worker.requests) == len(roots)
+
+
+async def test_a_message_that_is_full_waits_for_nobody(lone_worker, monkeypatch):
+    monkeypatch.setattr(otlp, "BATCH_SECONDS", 3600.0)
+    monkeypatch.setattr(otlp, "_BATCH_TRACES", 8)
+    lone_worker.script = answering(response(b"{}"))
+    async with collector() as (taken, endpoint), running(traced(endpoint, lone_worker)) as router:
+        for _ in range(8):
+            await ask(router.port, post())
+        await eventually(lambda: len(taken.named("receive")) == 8, "they are sent")
 
 
 async def test_a_collector_that_is_not_there_harms_no_request(lone_worker, unused_tcp_port):

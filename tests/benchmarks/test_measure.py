@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks.answers import ANSWER, CHUNKS
-from benchmarks.load import run_load
-from benchmarks.measure import WORKERS, Row, Target, measure, mock_workers, running
+from benchmarks.load import LoadResult, connected, run_load
+from benchmarks.measure import WORKERS, Row, Run, Target, measure, mock_workers, running
 from benchmarks.mock_worker import TOKEN_SECONDS
 from benchmarks.processes import Cores, fetch
 from benchmarks.routers import warmroute
@@ -58,6 +59,47 @@ async def test_a_wrong_status_counts_as_failed(worker: Target):
 async def test_so_many_requests_and_no_more(worker: Target):
     result = await run_load(worker.port, REQUESTS[0].prompts(), len(ANSWER), connections=8, requests=20)
     assert (result.requests, result.failed) == (20, 0)
+
+
+async def test_a_run_is_the_sum_of_its_slices(worker: Target):
+    scenario = replace(REQUESTS[0], connections=4)
+    async with connected(worker.port, scenario.answer_bytes, scenario.connections) as load:
+        run, other = Run(worker, load), Run(worker, load)
+        await run.go_on(scenario.prompts(), requests=6)
+        await other.go_on(scenario.prompts(), requests=40)
+        first = run.cpu_seconds
+        await run.go_on(scenario.prompts(), requests=3)
+    assert (run.load.requests, other.load.requests, run.load.failed) == (9, 40, 0)
+    assert 0 < first < run.cpu_seconds
+    assert run.load.seconds > 0
+
+
+async def test_connections_stay_open_from_run_to_run_and_a_broken_one_fails_in_each():
+    opened, answers = [], 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answers
+        opened.append(writer)
+        while answers < 4 and await reader.readuntil(b"\r\n\r\n"):
+            answers += 1
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    def request() -> bytes:
+        return b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, connected(server.sockets[0].getsockname()[1], 0, 1) as load:
+        runs = [await load.run(request, requests=2) for _ in range(4)]
+    assert [(run.requests, run.failed) for run in runs] == [(2, 0), (2, 0), (0, 1), (0, 1)]
+    assert "closed" in runs[2].errors[0]
+    assert len(opened) == 1
+
+
+def test_runs_add_up_with_the_first_of_their_errors():
+    both, second = LoadResult(5, 2, 1.0, ["a", "b"]), LoadResult(3, 2, 0.5, ["c", "d"])
+    both.add(second)
+    assert both == LoadResult(8, 4, 1.5, ["a", "b", "c"])
 
 
 def test_the_worker_tells_its_cache_size(worker: Target):

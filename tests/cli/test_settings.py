@@ -158,11 +158,11 @@ def test_mixed_workers_cannot_be_served_with_splitwise() -> None:
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["--pd"], ("cache_aware", "request_num")),
+        (["--pd"], ("least_delay", "request_num")),
         (["--pd", "--policy", "random"], ("random", "random")),
         (["--decode", "a:1", "--policy", "random"], ("random", "random")),
         (["--pd", "--policy", "random", "--decode-policy", "round_robin"], ("random", "round_robin")),
-        (["--policy", "random"], ("cache_aware", "request_num")),
+        (["--policy", "random"], ("least_delay", "request_num")),
     ],
 )
 def test_with_splitwise_the_policy_is_for_the_roles_that_have_none(argv: list[str], expected: tuple[str, str]) -> None:

@@ -34,7 +34,7 @@ def test_without_sources_the_defaults_hold() -> None:
     loaded = load({}, {})
     assert loaded.config == Config()
     assert loaded.problems == ()
-    assert (loaded.config.scheduler.policy, loaded.config.scheduler.prefill_policy) == ("least_delay", "cache_aware")
+    assert (loaded.config.scheduler.policy, loaded.config.scheduler.prefill_policy) == ("least_delay", "least_delay")
     assert loaded.config.scheduler.decode_policy == "request_num"
 
 

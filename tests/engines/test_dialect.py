@@ -67,6 +67,11 @@ def test_only_a_dialect_whose_decode_engine_can_prefill_serves_alone(dialect: Di
 
 
 @every_dialect
+def test_of_the_prefill_alone_tells_who_answers_before_it_is_taken_over(dialect: Dialect) -> None:
+    assert dialect.tells_prefill == (dialect.name != "sglang")
+
+
+@every_dialect
 def test_paths_without_a_known_handover_are_served_alone(dialect: Dialect) -> None:
     assert dialect.alone_because(request(b'{"input":"a"}', "other")) == "other_path"
     assert dialect.alone_because(request(b'{"messages":[]}')) is None

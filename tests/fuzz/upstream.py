@@ -63,6 +63,7 @@ class _Sink:
     """Records a response, and passes it to an exchange."""
 
     is_holding = False
+    drops_good = False
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange

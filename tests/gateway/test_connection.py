@@ -23,6 +23,7 @@ class Recorder:
     known = None
     known_stream = None
     is_holding = False
+    drops_good = False
     pipe = None
 
     def __init__(self) -> None:
@@ -273,6 +274,25 @@ def test_a_head_is_known_again_on_another_connection_of_the_worker():
     start = owner.known.head.body_start(SAME[2])
     assert (start, owner.known.head.length) == (len(SAME[2]) - 1234, 1234)
     assert owner.known.fields().forwarded == b"Server: a\r\nContent-Length: 1234\r\n"
+
+
+def test_whoever_drops_good_answers_gets_the_body_and_the_status_all_the_same():
+    connection, _, _ = connected()
+    connection.data_received(SAME[1])
+    drain = Recorder()
+    drain.drops_good = True
+    connection.send(b"head", b"", drain)
+    connection.data_received(SAME[2])
+    assert drain.head is not None
+    assert (drain.head.status, drain.body, drain.complete) == (200, b"x" * 1234, True)
+
+
+def test_nothing_is_sent_on_a_connection_that_is_ending():
+    connection, transport, _ = connected()
+    connection.data_received(SAME[1])
+    transport.closed = True
+    with pytest.raises(ConnectionLost):
+        connection.send(b"head", b"", Recorder())
 
 
 @pytest.mark.parametrize("response", [CHUNKED, RESPONSES[6], RESPONSES[8], UNTIL_CLOSE])

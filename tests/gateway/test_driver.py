@@ -16,7 +16,7 @@ class Story:
     async def suspend(self) -> None:
         self.told.append("begun")
         try:
-            await suspended()
+            await suspended
             self.told.append("resumed")
         except asyncio.CancelledError:
             self.told.append("cancelled")
@@ -37,7 +37,7 @@ async def turn() -> None:
 async def test_it_starts_and_goes_on_at_once():
     story = Story()
     driver = Driver(story.suspend(), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     assert story.told == ["begun"]
     driver.resume()
     assert story.told == ["begun", "resumed"]
@@ -50,7 +50,7 @@ async def test_it_starts_and_goes_on_at_once():
 async def test_a_cancellation_arrives_in_the_next_turn():
     story = Story()
     driver = Driver(story.suspend(), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     driver.cancel()
     driver.cancel()
     assert story.told == ["begun"]
@@ -61,7 +61,7 @@ async def test_a_cancellation_arrives_in_the_next_turn():
 async def test_what_was_resumed_meanwhile_is_not_cancelled():
     story = Story()
     driver = Driver(story.suspend(), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     driver.cancel()
     driver.resume()
     await turn()
@@ -73,14 +73,14 @@ async def test_a_cancellation_on_its_way_meets_what_is_waited_for_by_then():
     told: list[str] = []
 
     async def story() -> None:
-        await suspended()
+        await suspended
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             told.append("cancelled")
 
     driver = Driver(story(), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     driver.cancel()
     driver.resume()
     await turn()
@@ -92,7 +92,7 @@ async def test_it_waits_for_futures_and_tasks(cancelled):
     story = Story()
     task = asyncio.get_running_loop().create_task(asyncio.sleep(0.01, 5))
     driver = Driver(story.wait_for(task), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     driver.resume()
     assert story.told == []
     if cancelled:
@@ -109,6 +109,6 @@ async def test_a_future_that_is_done_is_not_waited_for():
     future = asyncio.get_running_loop().create_future()
     future.set_result(7)
     driver = Driver(story.wait_for(future), asyncio.get_running_loop())
-    driver.start()
+    driver.resume()
     assert story.told == [7, "begun"]
     driver.resume()

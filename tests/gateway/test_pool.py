@@ -41,7 +41,11 @@ async def test_the_connection_used_last_is_taken_first(worker):
     connections.connection_free(first)
     connections.connection_free(second)
     assert pool.open_connections == 2
-    assert (connections.take_idle(), connections.take_idle(), connections.take_idle()) == (second, first, None)
+    assert (
+        connections.idle.take(pool.now()),
+        connections.idle.take(pool.now()),
+        connections.idle.take(pool.now()),
+    ) == (second, first, None)
     first.abort()
     second.abort()
     await closed(pool)
@@ -63,7 +67,7 @@ async def test_a_connection_that_comes_back_after_the_end_is_closed(worker):
     connection = await connections.connect()
     pool.close()
     connections.connection_free(connection)
-    assert connections.take_idle() is None
+    assert connections.idle.take(pool.now()) is None
     await closed(pool)
 
 
@@ -83,7 +87,7 @@ async def test_an_idle_connection_that_the_worker_ends_is_forgotten():
     async with asyncio.timeout(2):
         while pool.open_connections:
             await asyncio.sleep(0.002)
-    assert connections.take_idle() is None
+    assert connections.idle.take(pool.now()) is None
     server.close()
     await closed(pool)
 

@@ -50,7 +50,7 @@ async def test_the_answer_of_decode_is_the_clients(dialect, stream):
             assert [request.body for request in pairs.prefill.seen] == [request.body for request in pairs.decode.seen]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ["vllm", "fastdeploy"])
 async def test_the_prefill_workers_answer_tells_its_pace(dialect):
     """Although it comes in one piece: here the decode worker answers after it, as it does after a slow transfer."""
     async with pairs_over(dialect, prefill_policy="least_delay") as pairs:
@@ -63,6 +63,15 @@ async def test_the_prefill_workers_answer_tells_its_pace(dialect):
         pairs.decode.then = decode
         assert (await ask(pairs.router.port, chat(True))).status == 200
         assert (row.pace.open, row.pace.waiting) == (0, 0)
+
+
+async def test_the_answer_of_sglangs_prefill_worker_tells_nothing_of_its_pace():
+    """It comes when the decode worker has taken the prompt over, however long that had no room."""
+    async with pairs_over("sglang", prefill_policy="least_delay") as pairs:
+        (row,) = pairs.router.fleet.pairs(None).prefill.candidates
+        assert (await ask(pairs.router.port, chat(True))).status == 200
+        await eventually(lambda: not row.pace.open, "the prefill worker's lease is back", 5)
+        assert not row.pace.known
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

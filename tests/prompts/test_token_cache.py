@@ -42,8 +42,15 @@ class Letters:
         return ids
 
 
-def tokens_of(cache: TokenCache, encoder: Letters, text: str, prefix: array[int] | None = None) -> TokenBlocks:
-    work = cache.plan(text, fingerprint(text.encode("utf-8", "surrogatepass"), LADDER, 0))
+def tokens_of(
+    cache: TokenCache,
+    encoder: Letters,
+    text: str,
+    prefix: array[int] | None = None,
+    pieces: Sequence[str] | None = None,
+) -> TokenBlocks:
+    """`pieces` are those of the text, if there are several."""
+    work = cache.plan(pieces or [text], fingerprint(text.encode("utf-8", "surrogatepass"), LADDER, 0))
     return cache.finish(work, encoder.encode_parts(work.parts), None, 0, prefix)
 
 
@@ -159,5 +166,15 @@ def test_whatever_was_tokenised_before_the_tokens_are_those_of_the_text(
     for added, kept in changes:
         pieces = pieces[: max(0, len(pieces) - kept)] + added
         text = "".join(pieces)
-        assert tokens_of(cache, encoder, text).packed == pack_token_ids(encoder.ids(text))
+        assert tokens_of(cache, encoder, text, pieces=pieces).packed == pack_token_ids(encoder.ids(text))
         assert cache.size_bytes <= max_bytes
+
+
+@given(st.lists(st.text("<s>endab\n", max_size=6)), st.lists(st.text("<s>endab\n", max_size=6)), st.integers(0, 9))
+def test_a_text_may_come_in_other_pieces(known: list[str], added: list[str], kept: int):
+    """What is shared need not end with a piece, nor a piece where the text may be cut."""
+    cache, encoder = make()
+    head = "x" * 300
+    for pieces in ([head, *known], [head, *known[:kept], *added], [head + "".join(known[:kept]), *added]):
+        text = "".join(pieces)
+        assert tokens_of(cache, encoder, text, pieces=pieces).packed == pack_token_ids(encoder.ids(text))

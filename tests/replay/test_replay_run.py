@@ -102,6 +102,22 @@ def test_a_decode_engine_pulls_only_what_it_lacks() -> None:
     assert second.first_token - second.arrival < 0.1
 
 
+@pytest.mark.parametrize(("tells", "running"), [(True, 0), (False, 1)])
+def test_the_router_hears_of_a_computed_prompt_at_once_or_when_it_was_taken_over(tells: bool, running: int) -> None:
+    seen: list[int] = []
+
+    def choose(candidates: Sequence[Candidate], prompt: Prompt, rng: Random) -> Candidate:
+        seen.append(candidates[0].load.running_requests)
+        return candidates[0]
+
+    turn = Turn(6400, 3, list(range(100)), range(0, 101 * BLOCK, BLOCK))
+    model = EngineModel(step_tokens=100_000, transfer=1000.0)
+    later = model.prefill_seconds(6400) + 1.0
+    trace = Trace("two", [Session([turn], 0.0), Session([turn], later)])
+    run(trace, choose, Fleet(prefill=1, decode=1, model=model, tells_prefill=tells), decode_policy="request_num")
+    assert seen == [0, running]
+
+
 def test_prompt_tokens_are_cached_or_computed() -> None:
     computed: list[int] = []
 

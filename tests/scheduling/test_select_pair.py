@@ -75,6 +75,17 @@ def test_the_pace_of_a_prefill_worker_is_learned_from_its_answer(stream, tells_f
     assert not d.candidate.pace.known
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_nothing_is_learned_from_an_answer_that_waits_for_the_decode_worker(stream):
+    policy = create_policy("least_delay", SchedulerConfig())
+    scheduler, ((p,), (d,)) = make_scheduler(policy), fleet(1, 1)
+    p.tells_prefill = False
+    pair = scheduler.select_pair(Prompt(tokens=4000, stream=stream), pairs_of({p: [d]}))
+    assert p.candidate.pace.wait(0.0) > 0.0
+    pair.first_token()
+    assert (p.candidate.pace.known, p.candidate.pace.open) == (False, 0)
+
+
 def test_the_pace_of_a_prefill_worker_learns_nothing_from_a_failure():
     policy = create_policy("least_delay", SchedulerConfig())
     scheduler, ((p,), (d,)) = make_scheduler(policy), fleet(1, 1)

@@ -106,6 +106,7 @@ def test_bench_makes_its_own_load(engine, capsys):
         (["127.0.0.1:9", "--synthetic", "turns=1"], "URL: must be like http://127.0.0.1:30000, not '127.0.0.1:9'"),
         (["--base-url", "localhost", "--synthetic", "turns=1"], "--base-url: must be like http://127.0.0.1:30000"),
         (["http://127.0.0.1:9", "--input", "/nowhere"], "/nowhere: No such file"),
+        (["http://127.0.0.1:9", "--synthetic", "turns=1", "--rate=2", "--concurrency=8"], "not allowed with argument"),
     ],
 )
 def test_bench_tells_what_is_wrong_in_one_line(arguments, told, capsys):

@@ -7,12 +7,26 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from warmroute.scheduling.worker import Worker
-from warmroute.telemetry.fastdeploy_metrics import MOST_SESSIONS, FastDeployMetrics, Over
+from warmroute.telemetry.endings import Endings
+from warmroute.telemetry.fastdeploy_metrics import MOST_SESSIONS, FastDeployMetrics
 from warmroute.telemetry.metrics import OUTCOMES
 
 MIXED = Worker("a:1", "http://a:1")
 PREFILL = Worker("p:1", "http://p:1", role="prefill")
 DECODE = Worker("d:1", "http://d:1", role="decode")
+
+
+class Rig:
+    """FastDeploy's metrics, and what they read."""
+
+    def __init__(self) -> None:
+        self.endings = Endings()
+        self.metrics = FastDeployMetrics(self.endings)
+
+    def over(self, target: bytes, status: int, outcome: str, seconds: float, worker: Worker | None, *prefill: Worker):
+        role = "mixed" if worker is None else worker.role
+        prefill_worker = prefill[0] if prefill else None
+        self.endings.add((target, status, outcome, "random", role, worker, prefill_worker, seconds, 0.0))
 
 
 def samples(metrics: FastDeployMetrics) -> dict[str, float]:
@@ -23,12 +37,12 @@ def samples(metrics: FastDeployMetrics) -> dict[str, float]:
 
 
 def test_the_names_and_labels_are_those_of_the_go_router():
-    metrics = FastDeployMetrics()
+    rig = Rig()
     for number in range(99):
-        metrics.over((b"/v1/completions?key=secret", 200, "served", number / 100, None, None))
-    metrics.over((b"/v1/completions", 200, "served", 0.99, DECODE, PREFILL))
-    metrics.session_placed("s", "http://p:1")
-    assert samples(metrics) == {
+        rig.over(b"/v1/completions?key=secret", 200, "served", number / 100, None)
+    rig.over(b"/v1/completions", 200, "served", 0.99, DECODE, PREFILL)
+    rig.metrics.session_placed("s", "http://p:1")
+    assert samples(rig.metrics) == {
         'http_requests_total{endpoint="/v1/completions",method="POST",status_code="200"}': 100,
         'http_request_duration_seconds{endpoint="/v1/completions",method="POST",quantile="0.95"}': 0.94,
         'http_request_duration_seconds{endpoint="/v1/completions",method="POST",quantile="0.99"}': 0.98,
@@ -49,17 +63,18 @@ rows = st.tuples(
     st.sampled_from([None, MIXED, DECODE]),
     st.sampled_from([None, PREFILL]),
 )
+Row = tuple[bytes, int, str, float, Worker | None, Worker | None]
 
 
 @given(st.lists(st.lists(rows, max_size=8), max_size=5))
-def test_nothing_is_counted_twice_or_left_out_whenever_the_list_is_counted(batches: list[list[Over]]):
-    metrics = FastDeployMetrics()
+def test_nothing_is_counted_twice_or_left_out_whenever_the_list_is_counted(batches: list[list[Row]]):
+    rig = Rig()
     for batch in batches:
         for row in batch:
-            metrics.over(row)
-        metrics.settle()
+            rig.over(*row)
+        rig.endings.settle()
     all_rows = [(row[0].decode()[:2], *row[1:]) for batch in batches for row in batch]
-    found = {family.name: family.samples for family in metrics.collect()}
+    found = {family.name: family.samples for family in rig.metrics.collect()}
     by_path = {(s.labels["endpoint"], int(s.labels["status_code"])): s.value for s in found["http_requests"]}
     assert by_path == Counter((path, status) for path, status, *_ in all_rows)
     answered = [row for row in all_rows if row[4] is not None and row[2] in ("served", "error")]
@@ -84,33 +99,33 @@ def test_queries_do_not_make_a_count_longer():
 
         __hash__ = bytes.__hash__
 
-    metrics = FastDeployMetrics()
+    rig = Rig()
     for number in range(200):
-        metrics.over((Target(b"/v1/completions?%d" % number), 200, "served", 0.5, None, None))
-    metrics.settle()
+        rig.over(Target(b"/v1/completions?%d" % number), 200, "served", 0.5, None)
+    rig.endings.settle()
     assert Target.compared < 1000
-    assert samples(metrics)['http_request_duration_seconds_count{endpoint="/v1/completions",method="POST"}'] == 200
+    assert samples(rig.metrics)['http_request_duration_seconds_count{endpoint="/v1/completions",method="POST"}'] == 200
 
 
 def test_the_page_is_read_by_the_client_library():
-    metrics = FastDeployMetrics()
-    metrics.over((b"/v1/completions", 200, "served", 0.5, None, None))
+    rig = Rig()
+    rig.over(b"/v1/completions", 200, "served", 0.5, None)
     registry = CollectorRegistry()
-    registry.register(metrics)
+    registry.register(rig.metrics)
     kinds = {family.name: family.type for family in text_string_to_metric_families(generate_latest(registry).decode())}
     assert kinds["http_request_duration_seconds"] == "summary"
     assert kinds["http_requests"] == "counter"
 
 
 def test_a_hit_is_a_session_that_stays_where_it_was():
-    metrics = FastDeployMetrics()
+    metrics = Rig().metrics
     for session, worker in (("s", "a"), ("s", "a"), ("s", "b"), ("t", "b"), ("s", "b")):
         metrics.session_placed(session, worker)
     assert (metrics.cache_requests, metrics.cache_hits) == (5, 2)
 
 
 def test_sessions_are_bounded_and_the_oldest_is_forgotten():
-    metrics = FastDeployMetrics()
+    metrics = Rig().metrics
     metrics.session_placed("first", "a")
     for number in range(MOST_SESSIONS):
         metrics.session_placed(str(number), "a")
@@ -124,7 +139,7 @@ def test_a_long_name_of_a_session_is_not_kept():
     class Name(str):
         __slots__ = ("__weakref__",)
 
-    metrics = FastDeployMetrics()
+    metrics = Rig().metrics
     name = Name("x" * 1_000_000)
     kept = ref(name)
     metrics.session_placed(name, "a")
@@ -135,9 +150,10 @@ def test_a_long_name_of_a_session_is_not_kept():
 
 
 def test_series_go_with_their_worker():
-    metrics = FastDeployMetrics()
-    metrics.over((b"/v1/completions", 200, "served", 0.5, MIXED, None))
-    metrics.over((b"/v1/completions", 200, "served", 0.5, Worker("b:1", "http://b:1"), None))
+    rig = Rig()
+    metrics = rig.metrics
+    rig.over(b"/v1/completions", 200, "served", 0.5, MIXED)
+    rig.over(b"/v1/completions", 200, "served", 0.5, Worker("b:1", "http://b:1"))
     metrics.keep_workers(["http://b:1"])
     assert [name for name in samples(metrics) if "http://a:1" in name] == []
     assert [name for name in samples(metrics) if "http://b:1" in name] != []

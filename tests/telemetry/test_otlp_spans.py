@@ -4,7 +4,7 @@ from random import Random
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from warmroute.telemetry.otlp_spans import Finished, export_request, resource, spans_of
+from warmroute.telemetry.otlp_spans import TRACES_AT_ONCE, Finished, export_request, resource, spans_of
 from warmroute.telemetry.request_trace import Chosen, Ending, RequestTrace
 
 
@@ -49,16 +49,15 @@ def test_an_error_of_the_router_marks_the_request():
 
 
 def test_a_message_holds_all_and_says_whose_they_are():
-    pauses = []
-    data = export_request(
-        [finished([chosen(200)]), finished([])],
-        resource({"service.name": "w"}),
-        "1.2",
-        Random(1),
-        lambda: pauses.append(1),
-    )
+    both = [finished([chosen(200)]), finished([])]
+    data = export_request(both, resource({"service.name": "w"}), "1.2", Random(1), lambda: None)
     (of,) = ExportTraceServiceRequest.FromString(data).resource_spans
     assert [(a.key, a.value.string_value) for a in of.resource.attributes] == [("service.name", "w")]
     (scope,) = of.scope_spans
     assert (scope.scope.name, scope.scope.version, len(scope.spans)) == ("warmroute", "1.2", 6)
+
+
+def test_the_event_loop_may_run_after_some_traces_and_not_after_each():
+    pauses = []
+    export_request([finished([])] * (2 * TRACES_AT_ONCE + 1), resource({}), "1", Random(1), lambda: pauses.append(1))
     assert len(pauses) == 2

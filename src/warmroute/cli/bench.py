@@ -29,6 +29,8 @@ from warmroute.simulation.load.runner import LoadRun
 from warmroute.simulation.load.synthetic import SyntheticLoad, parse_load
 from warmroute.simulation.load.workload import Overrides, Session
 
+_CONCURRENCY = 8
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
@@ -57,10 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stream the answers, or not (default: as recorded; conversations stream)",
     )
     pace = parser.add_argument_group("pace")
-    pace.add_argument(
-        "--concurrency", type=positive_int, default=8, metavar="N", help="sessions at a time (default: 8)"
+    # Without a default argparse tells `--concurrency 8` beside --rate from none.
+    either = pace.add_mutually_exclusive_group()
+    either.add_argument(
+        "--concurrency", type=positive_int, metavar="N", help=f"sessions at a time (default: {_CONCURRENCY})"
     )
-    pace.add_argument(
+    either.add_argument(
         "--rate",
         type=positive,
         metavar="R",
@@ -104,7 +108,7 @@ async def _play(args: argparse.Namespace, sessions: Sequence[Session]) -> tuple[
             if args.rate:
                 stopped_by = await until_signal(load.open_loop(args.rate, random.Random(args.seed)))
             else:
-                stopped_by = await until_signal(load.closed_loop(args.concurrency))
+                stopped_by = await until_signal(load.closed_loop(args.concurrency or _CONCURRENCY))
         summary = load.summary()
         for status in REFUSALS:
             if f"HTTP {status}" in summary.errors:

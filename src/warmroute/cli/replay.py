@@ -68,6 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     engines.add_argument("--prefill", type=positive_int, default=0, metavar="N", help="instead: prefill engines, and")
     engines.add_argument("--decode", type=positive_int, default=0, metavar="N", help="decode engines")
     engines.add_argument(
+        "--engine",
+        choices=("fastdeploy", "sglang", "vllm"),
+        default="sglang",
+        help="as whose a prefill engine answers: when the decode engine has taken the prompt over (sglang, the "
+        "default), or when it is computed",
+    )
+    engines.add_argument(
         "--cache-tokens",
         type=positive_int,
         default=fleet.cache_tokens,
@@ -112,7 +119,14 @@ def run(args: argparse.Namespace) -> int:
     policies = [policy_by_name(name) for name in args.policy or _POLICIES]
     decode_policy = policy_by_name(args.decode_policy) if args.decode_policy else None
     fleet = Fleet(
-        args.workers, args.engine_model, args.cache_tokens, args.prefill, args.decode, args.speeds, args.tell_cached
+        args.workers,
+        args.engine_model,
+        args.cache_tokens,
+        args.prefill,
+        args.decode,
+        args.speeds,
+        args.tell_cached,
+        tells_prefill=args.engine != "sglang",
     )
     traces = [_read(path, args.limit) for path in args.traces]
     cells = [_Cell(trace, rate, policy) for trace in traces for rate in args.rate or (1.0,) for policy in policies]

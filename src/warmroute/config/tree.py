@@ -236,7 +236,7 @@ class SchedulerConfig(_Section):
         default="least_delay", description="Policy of mixed workers; with splitwise, of roles that are given none."
     )
     prefill_policy: Annotated[str, FileDefault("process_tokens")] = Field(
-        default="cache_aware", description="Policy of prefill workers."
+        default="least_delay", description="Policy of prefill workers."
     )
     decode_policy: Annotated[str, FileDefault("request_num")] = Field(
         default="request_num", description="Policy of decode workers."

@@ -180,6 +180,10 @@ class Dialect(Protocol):
     def decodes_alone(self) -> bool:
         """Whether a decode engine can serve a request, its body unchanged, without a prefill engine."""
 
+    @property
+    def tells_prefill(self) -> bool:
+        """Whether a prefill engine answers when the prompt is computed, not when the decode engine has taken it."""
+
     def why_not(self, prefill: Peer, decode: Peer) -> str | None:
         """Why this pair cannot work, in words for an operator; None when it can."""
 

@@ -78,7 +78,7 @@ class Member:
         self.wanted = source != "registered"
         self.health = health
         self.breaker = Breaker(breaker or BreakerRules())
-        self.dialect = dialect
+        self.speaks(dialect)
         self.needs_dialect = needs_dialect
         self.peer: Peer = peer_of(info)
         self.paused = info.is_paused
@@ -93,6 +93,11 @@ class Member:
         self.stuck_since: float | None = None
         self.was_missed = False
         self.was_unrecognised = False
+
+    def speaks(self, dialect: Dialect | None) -> None:
+        """Take this for the dialect of the engine; None: it is not known."""
+        self.dialect = dialect
+        self.worker.tells_prefill = dialect is None or dialect.tells_prefill
 
     def __repr__(self) -> str:
         return f"Member({self.id!r}, {self.role}, {self.state}, running={self.running})"

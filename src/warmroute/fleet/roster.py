@@ -264,7 +264,8 @@ class Roster:
         is_news = dialect is not member.dialect
         if not is_news and peer == member.peer:
             return
-        member.dialect, member.peer = dialect, peer
+        member.speaks(dialect)
+        member.peer = peer
         if is_news and dialect is not None:
             self._changed(member, f"is recognised as {dialect.name}")
         else:

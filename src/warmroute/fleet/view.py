@@ -12,7 +12,6 @@ from warmroute.fleet.errors import UnknownWorker
 from warmroute.fleet.member import Member
 from warmroute.fleet.models import ModelObject, merge_models
 from warmroute.fleet.roster import Roster
-from warmroute.scheduling.pairs import PairPool
 from warmroute.scheduling.worker import Pool, Role, Worker
 
 _NOBODY = Pool("decode")
@@ -24,6 +23,11 @@ class FleetView:
     def __init__(self, config: Config, roster: Roster) -> None:
         self._config = config
         self._roster = roster
+        # Each request asks these: bound to where the answer is, they cost no call of their own.
+        self.pool = roster.pools.pool
+        """The workers that may get a request for a role and a model. A dictionary look-up unless something changed."""
+        self.pairs = roster.pools.pairs
+        """The prefill and decode workers that can serve a request for a model together. Cached like `pool`."""
 
     @property
     def members(self) -> Collection[Member]:
@@ -38,14 +42,6 @@ class FleetView:
         """The member with this id or URL, or None."""
         key = worker_id(worker)
         return None if key is None else self._roster.members.get(key)
-
-    def pool(self, role: Role, model: str | None) -> Pool:
-        """The workers that may get a request for this model. A dictionary look-up unless something changed."""
-        return self._roster.pools.pool(role, model)
-
-    def pairs(self, model: str | None) -> PairPool:
-        """The prefill and decode workers that can serve a request for this model together. Cached like `pool`."""
-        return self._roster.pools.pairs(model)
 
     def decode_alone(self, model: str | None) -> Pool:
         """The decode workers that may serve without a prefill worker: their engine can, and it is not forbidden."""
@@ -68,10 +64,11 @@ class FleetView:
 
         Raises UnknownWorker if one of them has left since the pair was chosen, or is unknown to have a dialect.
         """
-        first, second = self._roster.of(prefill), self._roster.of(decode)
-        if first is None or first.dialect is None:
+        members = self._roster.members
+        first, second = members.get(prefill.id), members.get(decode.id)
+        if first is None or first.worker is not prefill or first.dialect is None:
             raise UnknownWorker(prefill.id)
-        if second is None:
+        if second is None or second.worker is not decode:
             raise UnknownWorker(decode.id)
         return first.dialect, first.peer, second.peer
 

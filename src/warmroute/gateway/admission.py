@@ -109,7 +109,7 @@ class Admission:
         self.place_freed()  # there may be one: who comes while others wait is sent here without looking
         try:
             while not waiter.is_called:
-                await suspended()
+                await suspended
                 if waiter.is_late:
                     self._metrics.queue_drops["timeout"] += 1
                     raise Overloaded(f"All workers are busy, for {self._timeout:g} s now", self._retry_after())

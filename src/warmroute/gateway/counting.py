@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from warmroute.gateway.access import log_access
 from warmroute.gateway.exchange import CLIENT_CLOSED_REQUEST, Exchange
-from warmroute.gateway.fastdeploy_counting import count_for_fastdeploy
 from warmroute.gateway.targets import shown_path
 from warmroute.gateway.tracing import end_trace
+from warmroute.scheduling.lease import Lease
+from warmroute.scheduling.pairs import PairLease
+from warmroute.telemetry.endings import Ending
+from warmroute.telemetry.fastdeploy_metrics import FastDeployMetrics
 from warmroute.telemetry.metrics import SETTLE_MASK
 
 if TYPE_CHECKING:
@@ -28,28 +31,46 @@ def count_request(exchange: Exchange, gateway: Gateway, began: float) -> None:
         outcome = exchange.own_answer or ("served" if status < 400 else "error")
     metrics = gateway.metrics
     metrics.answered += 1
-    fastdeploy = gateway.fastdeploy_metrics
-    if metrics.records or fastdeploy is not None:
+    endings = gateway.endings
+    if endings is not None:
         now = gateway.loop.time()
-        if fastdeploy is not None:
-            count_for_fastdeploy(exchange, fastdeploy, now, status, outcome)
-        if metrics.records and lease is not None:
-            metrics.over((lease.policy, gateway.role, lease.worker.id, status, outcome))
-            if outcome == "served":
-                metrics.duration.observe(now - exchange.complete_at)
-                metrics.added.observe(exchange.sent_at - began)
-                if exchange.pieces > 1 and exchange.is_stream:
-                    metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
-        elif metrics.records:
-            metrics.over((gateway.scheduler.policy_name(gateway.role), gateway.role, "", status, outcome))
+        if lease is not None:
+            endings.add(
+                (
+                    exchange.target,
+                    status,
+                    outcome,
+                    lease.policy,
+                    gateway.role,
+                    lease.worker,
+                    lease.prefill.worker if gateway.hands_over and isinstance(lease, PairLease) else None,
+                    now - exchange.complete_at,
+                    exchange.sent_at - began,
+                )
+            )
+            if exchange.pieces > 1 and metrics.records and outcome == "served" and exchange.is_stream:
+                metrics.streamed(lease.worker.tally, (now - exchange.first_byte_at) / (exchange.pieces - 1))
+            if gateway.fastdeploy_metrics is not None and lease.prompt.session_id is not None:
+                _count_session(lease, lease.prompt.session_id, gateway.fastdeploy_metrics)
+        else:
+            endings.add(_unplaced(exchange, gateway, now, status, outcome))
         if not metrics.answered & SETTLE_MASK:
             metrics.settle()
-            if fastdeploy is not None:
-                fastdeploy.settle()
     if gateway.access_log is not None or exchange.trace is not None or exchange.decision is not None:
         _tell(exchange, gateway, status, outcome)
     if logger.isEnabledFor(logging.DEBUG):
         _log(exchange, gateway, status, outcome)
+
+
+def _unplaced(exchange: Exchange, gateway: Gateway, now: float, status: int, outcome: str) -> Ending:
+    policy = gateway.scheduler.policy_name(gateway.role)
+    seconds = now - exchange.complete_at if exchange.complete_at else 0.0
+    return exchange.target, status, outcome, policy, gateway.role, None, None, seconds, 0.0
+
+
+def _count_session(lease: Lease | PairLease, session: str, metrics: FastDeployMetrics) -> None:
+    placed = lease.prefill if isinstance(lease, PairLease) else lease
+    metrics.session_placed(session, placed.worker.url)
 
 
 def _log(exchange: Exchange, gateway: Gateway, status: int, outcome: str) -> None:

@@ -10,15 +10,19 @@ as `asyncio.timeout` or an HTTP client, is to be awaited as a task of its own; a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from types import coroutine
-from typing import Any
+from collections.abc import Awaitable, Coroutine
+from functools import partial
+from typing import Any, cast
 
 
-@coroutine
-def suspended() -> Generator[None, None, None]:
-    """Wait until the driver is resumed; CancelledError when it is cancelled instead."""
-    yield
+class _Suspension:
+    """Yields once to whoever drives the coroutine. The iterator of a tuple does that without a Python frame."""
+
+    __await__ = partial(iter, (None,))
+
+
+suspended = cast(Awaitable[None], _Suspension())
+"""Await it to wait until the driver is resumed; CancelledError when it is cancelled instead."""
 
 
 class Driver:
@@ -30,16 +34,21 @@ class Driver:
         self._coroutine = coroutine
         self._loop = loop
         self._awaited: asyncio.Future[Any] | None = None
-        self._suspended = False
-
-    def start(self) -> None:
-        """Run up to the first wait."""
-        self._go_on()
+        self._suspended = True
 
     def resume(self) -> None:
-        """Go on behind `suspended`; nothing if that is not where the coroutine waits."""
-        if self._suspended:
-            self._go_on()
+        """Begin, or go on behind `suspended`; nothing if that is not where the coroutine waits."""
+        if not self._suspended:
+            return
+        self._suspended = False
+        try:
+            awaited = self._coroutine.send(None)
+        except StopIteration:
+            return
+        if awaited is None:
+            self._suspended = True
+        else:
+            self._wait_for(awaited)
 
     def cancel(self, msg: object = None) -> None:
         """Raise CancelledError where the coroutine waits, in the next turn of the loop, as a task does.
@@ -52,24 +61,26 @@ class Driver:
             self._awaited.cancel()
 
     def _cancel(self) -> None:
-        if self._suspended:
-            self._go_on(asyncio.CancelledError())
-        elif self._awaited is not None:  # it was resumed meanwhile, and waits for something else
-            self._awaited.cancel()
-
-    def _go_on(self, error: BaseException | None = None) -> None:
+        if not self._suspended:
+            if self._awaited is not None:  # it was resumed meanwhile, and waits for something else
+                self._awaited.cancel()
+            return
         self._suspended = False
         try:
-            awaited = self._coroutine.send(None) if error is None else self._coroutine.throw(error)
+            awaited = self._coroutine.throw(asyncio.CancelledError())
         except StopIteration:
             return
         if awaited is None:
             self._suspended = True
-            return
+        else:
+            self._wait_for(awaited)
+
+    def _wait_for(self, awaited: asyncio.Future[Any]) -> None:
         awaited._asyncio_future_blocking = False  # as a task does when it has taken a future over
         self._awaited = awaited
         awaited.add_done_callback(self._awaited_done)
 
     def _awaited_done(self, _: asyncio.Future[Any]) -> None:
         self._awaited = None
-        self._go_on()
+        self._suspended = True
+        self.resume()

@@ -19,8 +19,10 @@ from warmroute.gateway.tokenizer_state import TokenizerState
 from warmroute.prompts.body import Kind
 from warmroute.prompts.chat_template import ChatTemplate
 from warmroute.prompts.engine_input import Chat, EngineInput, Ids, Text
+from warmroute.prompts.fields import Fields
 from warmroute.prompts.fingerprint import pack_token_ids
-from warmroute.prompts.known_messages import KnownMessages
+from warmroute.prompts.known_bodies import KnownBodies, engine_input
+from warmroute.prompts.known_words import KnownWords
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.token_blocks import TokenBlocks
@@ -33,7 +35,7 @@ _INLINE_CHARACTERS = 2048
 """About the length at which encoding takes as long as the hop to a thread and back."""
 _THREADS = 2
 _CACHE_BYTES = 128 * 1024 * 1024
-_MESSAGES_BYTES = 64 * 1024 * 1024
+_BODIES_BYTES = 96 * 1024 * 1024
 
 Ask = Callable[[str, str, bytes, float], Awaitable[tuple[int, bytes]]]
 
@@ -57,13 +59,18 @@ class ExactTokens:
     def __init__(self, source: BlockSource, timeout_seconds: float) -> None:
         self._source = source
         self._state = TokenizerState(timeout_seconds)
-        self._messages = KnownMessages(_MESSAGES_BYTES)
+        self._bodies = KnownBodies(_BODIES_BYTES)
+
+    def read(self, body: bytes, kind: Kind, ladder: Ladder, fields: Fields | None = None) -> Prompt:
+        """As `read_request`; of a conversation only what is new is read."""
+        return self._bodies.read(body, kind, ladder, fields)
 
     async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
         """The prompt with its blocks and its exact length; as it is where the engine's tokens cannot be told."""
         if len(body) > _LONGEST_BODY:
             return prompt
-        given = self._messages.read(body, kind, prompt.fingerprint, ladder)
+        given = engine_input(body, kind, prompt)
+        prompt.known = None  # it holds the body
         if given is None:
             return prompt
         try:
@@ -87,6 +94,7 @@ class LocalBlocks:
 
     def __init__(self, tokenizer: LocalTokenizer, template: ChatTemplate) -> None:
         self._tokenizer = tokenizer
+        self._words = KnownWords(tokenizer)
         self._template = template
         # Of what gets nothing put before it, as chats do, and of texts that get the tokenizer's prefix.
         self._bare = TokenCache(tokenizer, _CACHE_BYTES)
@@ -97,14 +105,14 @@ class LocalBlocks:
         """Render and encode. TokenizerError when the template refuses the messages, or for text that is no Unicode."""
         asked = given.prompt
         if isinstance(asked, Chat):
-            text, prefix = self._template.render(asked), None
+            pieces, prefix = self._template.pieces(asked), None
         else:
             assert isinstance(asked, Text)  # noqa: S101 - ids need no tokenizer
-            text, prefix = asked.text, self._prefix(asked)
+            pieces, prefix = [asked.text], self._prefix(asked)
         cache = self._bare if prefix is None else self._prefixed
-        work = cache.plan(text, prompt.fingerprint)
+        work = cache.plan(pieces, prompt.fingerprint)
         if sum(map(len, work.parts)) <= _INLINE_CHARACTERS:
-            ids = self._tokenizer.encode_parts(work.parts)
+            ids = self._words.encode_parts(work.parts)
         else:
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(deadline):

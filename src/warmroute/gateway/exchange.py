@@ -57,10 +57,12 @@ class Exchange(PassedAnswer):
         self.sent_at = perf_counter()
         try:
             connection.send(head, self.body, self)
-            await suspended()
-        finally:
+            await suspended
+        except BaseException:
             self.detach()
-        self.raise_failure()
+            raise
+        if self.failure is not None:
+            self.raise_failure()
 
     def attach(self, connection: UpstreamConnection | None, router_lines: bytes) -> None:
         """The answer comes from `connection` (None: it is here already); the client also gets `router_lines`.
@@ -73,14 +75,9 @@ class Exchange(PassedAnswer):
         if connection is not None and self.client.write_paused:
             connection.pause_reading()
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether a worker's answer has been passed on, to its end."""
-        return self.started and self._connection is None and self._failure is None
-
     def raise_failure(self) -> None:
         """Raise what broke an answer that was being passed on, if anything did."""
-        failure, self._failure = self._failure, None
+        failure, self.failure = self.failure, None
         if failure is not None:
             self._head = None
             self._body_held = None
@@ -148,7 +145,8 @@ class Exchange(PassedAnswer):
         if self._finished:
             return
         self._finished = True
-        self.drop()
+        if self.body or self.body_pieces:
+            self.drop()
         self.lease = None
         self.client.exchange_done(self)
         self.task = None

@@ -31,6 +31,7 @@ from warmroute.gateway.retry_budget import RetryBudget
 from warmroute.gateway.single import serve_mixed
 from warmroute.gateway.tokenizing import Refiner
 from warmroute.gateway.upstream.pool import UpstreamPool
+from warmroute.prompts.body import read_request
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.scheduling.pairs import PairPool
@@ -111,6 +112,8 @@ class Gateway:
         self.metrics = metrics
         self.ladder = ladder
         self.tokenizer = tokenizer
+        self.read = read_request if tokenizer is None else tokenizer.read
+        """From a request body to a Prompt."""
         self.access_log = access_log
         self.hands_over = config.server.splitwise
         """Whether two workers serve a request: one hands it over to the other."""
@@ -131,6 +134,8 @@ class Gateway:
         )
         self.tracer = tracer
         self.fastdeploy_metrics = fastdeploy_metrics
+        self.endings = metrics.endings if metrics.records or fastdeploy_metrics is not None else None
+        """Where requests that are over are put down; None if nobody counts them."""
         self.explains_all = config.telemetry.explain
         self.admission = Admission(config.scheduler, scheduler, metrics, self.loop)
         self.strict_models = config.scheduler.strict_models

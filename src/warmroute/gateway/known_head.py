@@ -21,11 +21,12 @@ _MOST_DIGITS = 12
 class KnownHead:
     """The head of an HTTP/1.1 message, in two parts: before and after the digits of its Content-Length."""
 
-    __slots__ = ("_after", "_after_size", "_before", "_before_size", "length")
+    __slots__ = ("_after", "_after_size", "_before", "_before_size", "_last_end", "length")
 
     def __init__(self, before: bytes, after: bytes) -> None:
         self._before = before
         self._before_size = len(before)
+        self._last_end = len(before) + _MOST_DIGITS + 1
         self._after = after
         self._after_size = len(after)
         self.length = 0
@@ -47,15 +48,13 @@ class KnownHead:
 
     def body_start(self, data: bytes) -> int:
         """Where the body begins in a message with this head (`length` is then set), or -1 for any other."""
-        if not data.startswith(self._before):
-            return -1
-        first = self._before_size
-        last = data.find(b"\r", first, first + _MOST_DIGITS + 1)
-        digits = data[first:last]
-        if last < 0 or not digits.isdigit() or not data.startswith(self._after, last):
-            return -1
-        self.length = int(digits)
-        return last + self._after_size
+        if data.startswith(self._before):
+            end = data.find(b"\r", self._before_size, self._last_end)
+            digits = data[self._before_size : end]
+            if digits.isdigit() and data.startswith(self._after, end):  # nor would it where none was found, at -1
+                self.length = int(digits)
+                return end + self._after_size
+        return -1
 
 
 class KnownRequest:
@@ -82,13 +81,14 @@ class KnownRequest:
 class KnownResponse:
     """The head of a good response, and what was made of it."""
 
-    __slots__ = ("_after", "_before", "_fields", "head")
+    __slots__ = ("_after", "_before", "first", "head")
 
-    def __init__(self, head: KnownHead, before: bytes, after: bytes, fields: ResponseHead) -> None:
+    def __init__(self, head: KnownHead, before: bytes, after: bytes, first: ResponseHead) -> None:
         self.head = head
         self._before = before
         self._after = after
-        self._fields = fields
+        self.first = first
+        """What was made of it at first: right but for the length, for whoever drops the answer."""
 
     @classmethod
     def of(cls, data: bytes, fields: ResponseHead) -> KnownResponse | None:
@@ -104,9 +104,9 @@ class KnownResponse:
 
     def fields(self) -> ResponseHead:
         """What to make of the head that was recognised last."""
-        fields = self._fields
+        first = self.first
         forwarded = b"%b%d%b" % (self._before, self.head.length, self._after)
-        return ResponseHead(200, fields.reason, forwarded, fields.framing, fields.event_stream)
+        return ResponseHead(200, first.reason, forwarded, first.framing, first.event_stream)
 
 
 class KnownStream:

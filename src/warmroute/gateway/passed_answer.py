@@ -39,13 +39,17 @@ class PassedAnswer(ClientRequest):
     lease: Lease | PairLease | None = None
     task: Driver | None = None
     started = False
+    is_answered = False
+    """Whether a worker's answer has been passed on, to its end."""
+    failure: UpstreamError | None = None
+    """What broke an answer of a worker, until somebody has heard of it."""
     status = 0
     held: HeldAnswer | None = None
     """A worker's error that was not passed on."""
     is_holding = False
     """Whether such an error is under way."""
+    drops_good = False
     _connection: UpstreamConnection | None = None
-    _failure: UpstreamError | None = None
     _router_lines = b""
     _takes_all = False
     _head: ResponseHead | None = None
@@ -93,8 +97,10 @@ class PassedAnswer(ClientRequest):
         if complete:
             if self._needs_done and not is_done(self.answer_tail):
                 self._unfinished()
-            elif self._chunked:
-                out += b"0\r\n\r\n"
+            else:
+                self.is_answered = True
+                if self._chunked:
+                    out += b"0\r\n\r\n"
             if out:
                 self.client.transport.write(out)
             if self.task is not None:
@@ -113,7 +119,9 @@ class PassedAnswer(ClientRequest):
     def response_failed(self, error: UpstreamError) -> None:
         """The worker's response has broken; whoever awaits `forward` decides what comes of it."""
         self._connection = None
-        self._failure = error
+        self.failure = error
+        if self.pipe is not None:
+            self._catch_up(self.pipe)
         self.wake()
 
     def _hold(self, head: ResponseHead, body: bytes, complete: bool) -> None:
@@ -138,7 +146,7 @@ class PassedAnswer(ClientRequest):
 
     def _unfinished(self) -> None:
         """The stream is over, and was not meant to be."""
-        self._failure = StreamUnfinished("" if self.lease is None else self.lease.worker.url)
+        self.failure = StreamUnfinished("" if self.lease is None else self.lease.worker.url)
 
     def _first_body_byte(self) -> None:
         """The first byte of a good answer has come."""
@@ -186,7 +194,7 @@ class PassedAnswer(ClientRequest):
         if self.decision is not None or self.may_not_know:
             self.extra_headers += decision_line(self.decision)
         close = b"" if self.keep_alive else b"connection: close\r\n"
-        return b"".join((self.extra_headers, b"x-request-id: ", self.request_id, b"\r\n", close, b"\r\n"))
+        return b"%bx-request-id: %b\r\n%b\r\n" % (self.extra_headers, self.request_id, close)
 
     # What others want to know of it, or to happen to it.
 
@@ -204,7 +212,7 @@ class PassedAnswer(ClientRequest):
     def answer_tail(self) -> bytes:
         """The last bytes of the answer: at most ANSWER_TAIL_BYTES; fewer if only its last events are still known."""
         tail = self._tail
-        if len(tail) < ANSWER_TAIL_BYTES and self._earlier:
+        if self._earlier and len(tail) < ANSWER_TAIL_BYTES:
             tail = self._earlier[-ANSWER_TAIL_BYTES:] + tail
         return tail[-ANSWER_TAIL_BYTES:]
 

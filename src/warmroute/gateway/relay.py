@@ -11,7 +11,7 @@ from warmroute.gateway.counting import count_request
 from warmroute.gateway.errors import GatewayError, InternalError, InvalidBody, ShuttingDown, Unavailable
 from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.tracing import begin_trace, is_traced
-from warmroute.prompts.body import BadRequest, read_request
+from warmroute.prompts.body import BadRequest
 from warmroute.prompts.fields import read_handover_fields
 from warmroute.scheduling.errors import PolicyError
 
@@ -34,7 +34,7 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
         try:
             if gateway.hands_over:
                 exchange.fields = read_handover_fields(exchange.body)
-            prompt = read_request(exchange.body, exchange.kind, gateway.ladder, exchange.fields)
+            prompt = gateway.read(exchange.body, exchange.kind, gateway.ladder, exchange.fields)
         except BadRequest as error:
             raise InvalidBody(error) from error
         if gateway.tokenizer is not None and exchange.kind != "other":

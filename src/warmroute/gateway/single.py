@@ -136,7 +136,7 @@ async def _attempt(exchange: Exchange, worker: Worker, gateway: Gateway) -> None
     """Send the request to a worker; once more on a new connection if a kept one had died unnoticed."""
     connections = gateway.upstream.of(worker)
     head = exchange.head_for(connections.address, exchange.body_size)
-    connection = connections.take_idle()
+    connection = connections.idle.take(gateway.upstream.now())
     if connection is not None:
         try:
             return await exchange.forward(connection, head, connections.alone_lines)

@@ -17,7 +17,8 @@ import msgspec
 
 from warmroute.fleet.client import NO_TIMER, read_answer
 from warmroute.gateway.tokenizer_state import TokenizerState
-from warmroute.prompts.body import Kind
+from warmroute.prompts.body import Kind, read_request
+from warmroute.prompts.fields import Fields
 from warmroute.prompts.ladder import Ladder
 from warmroute.prompts.prompt import Prompt
 from warmroute.prompts.text import prompt_text, with_token_ids
@@ -33,6 +34,9 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 
 class Refiner(Protocol):
     """What makes prompts exact."""
+
+    def read(self, body: bytes, kind: Kind, ladder: Ladder, fields: Fields | None = None, /) -> Prompt:
+        """As `read_request`."""
 
     async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder, /) -> Prompt:
         """The prompt with its tokens, or as it is."""
@@ -57,6 +61,10 @@ class Tokenizing:
     def __init__(self, source: TokenSource, timeout_seconds: float) -> None:
         self._source = source
         self._state = TokenizerState(timeout_seconds)
+
+    def read(self, body: bytes, kind: Kind, ladder: Ladder, fields: Fields | None = None) -> Prompt:
+        """As `read_request`."""
+        return read_request(body, kind, ladder, fields)
 
     async def refine(self, prompt: Prompt, body: bytes, kind: Kind, ladder: Ladder) -> Prompt:
         """The prompt with its tokens; as it is when it has no text, is very long, or the tokenizer fails or is late."""

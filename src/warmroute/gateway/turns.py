@@ -141,7 +141,7 @@ class TurnTaking(HttpToolsProtocol):
         exchange.task = task = Driver(relay(exchange, self._gateway), self.loop)
         # The server waits for these when it stops, and cancels what takes too long: all that it knows of tasks.
         self.tasks.add(task)  # type: ignore[arg-type]
-        task.start()
+        task.resume()
 
     def exchange_done(self, exchange: Exchange) -> None:
         """The exchange is over: close, or let the next one take its turn."""

@@ -109,7 +109,7 @@ def _cover_chat(fields: Fields) -> tuple[_Bytes, int]:
     if messages is not None:
         if messages[0] != BRACKET:
             raise wrong_type("messages", "an array", messages)
-        covered = _open_ended(messages) if tools is None else b"".join((tools, _open_ended(messages)))
+        covered = open_ended(messages) if tools is None else b"".join((tools, open_ended(messages)))
     return covered, len(covered)
 
 
@@ -125,7 +125,7 @@ def _cover_completion(fields: Fields) -> tuple[_Bytes, int]:
     try:
         return _cover_batch(prompt)
     except ValueError:
-        covered = _open_ended(prompt)
+        covered = open_ended(prompt)
         return covered, len(covered)
 
 
@@ -165,12 +165,12 @@ def _cover_other(fields: Fields) -> tuple[_Bytes, int]:
     )
     views = [view for view in map(present, candidates) if view is not None]
     if views:
-        views[-1] = _open_ended(views[-1])
+        views[-1] = open_ended(views[-1])
     covered = b"".join(views)
     return covered, len(covered)
 
 
-def _open_ended(view: memoryview) -> memoryview:
+def open_ended(view: memoryview) -> memoryview:
     """A JSON text without the bracket or quote that closes it and the white space before that."""
     if view[-1] not in b']}"':
         return view

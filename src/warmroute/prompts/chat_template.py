@@ -1,12 +1,11 @@
-"""The chat template of a model: Jinja, in a sandbox, with what Hugging Face's templates expect to find there."""
+"""The chat template of a model, found beside its tokenizer and rendered as Hugging Face's libraries do."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from warmroute.prompts.engine_input import Chat
 from warmroute.prompts.tokenizer import TokenizerError
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_DICT_ATTRIBUTES = frozenset(dir(dict))
 
 
 class ChatTemplate:
@@ -45,8 +43,8 @@ class ChatTemplate:
             )
         return cls(source, _special_tokens(config))
 
-    def render(self, chat: Chat) -> str:
-        """The text of a chat. TokenizerError when the template refuses it."""
+    def pieces(self, chat: Chat) -> list[str]:
+        """The text of a chat, as the template gives it out. TokenizerError when it refuses the chat."""
         names: dict[str, Any] = {
             **self._special,
             "messages": chat.messages,
@@ -56,7 +54,8 @@ class ChatTemplate:
             **chat.options,
         }
         try:
-            return self._template.render(**names)
+            # As `generate` does it, which would pass each piece on by itself.
+            return list(self._template.root_render_func(self._template.new_context(names)))
         except Exception as error:  # whatever a template may raise
             raise TokenizerError(f"the chat template failed: {type(error).__name__}: {error}") from error
 
@@ -64,39 +63,14 @@ class ChatTemplate:
 def _compile(source: str) -> Template:
     try:
         from jinja2 import TemplateError
-        from jinja2.ext import loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        from warmroute.prompts.jinja_environment import compile_template
     except ImportError as error:
         raise TokenizerError("a chat template needs the extra: pip install 'warmroute[kv-events]'") from error
-
-    class Environment(ImmutableSandboxedEnvironment):
-        def getattr(self, obj: Any, attribute: str) -> Any:
-            # As Jinja does it, but without raising an AttributeError first for each field of each message.
-            if type(obj) is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
-                return obj[attribute]
-            return super().getattr(obj, attribute)
-
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise
-    environment.globals["strftime_now"] = _strftime_now
     try:
-        return environment.from_string(source)
+        return compile_template(source)
     except TemplateError as error:
         raise TokenizerError(f"the chat template cannot be used: {error}") from error
-
-
-def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **more: Any) -> str:
-    """Without Jinja's own escapes for HTML, as Hugging Face has it."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **more)
-
-
-def _raise(message: str) -> NoReturn:
-    raise ValueError(message)
-
-
-def _strftime_now(format_: str) -> str:
-    return datetime.now().strftime(format_)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -30,6 +30,9 @@ _UNCERTAIN = (
 """With any of these (unless null or false) the tokens depend on more than is done here."""
 _KEPT = ("name", "tool_call_id", "reasoning", "reasoning_content")
 
+EARLIER = "the messages that a router has read before"
+"""What stands in the place of messages that need not be read again."""
+
 _decoder = msgspec.json.Decoder()
 
 
@@ -69,7 +72,7 @@ class EngineInput:
 def read_engine_input(body: bytes, kind: Kind, earlier: Sequence[dict[str, Json]] | None = None) -> EngineInput | None:
     """What the engine will tokenise; None where that cannot be told.
 
-    `earlier` are messages of a chat that were read before: the body has the number 0 in their place.
+    `earlier` are messages of a chat that were read before: the body has EARLIER in their place.
     """
     try:
         fields = _decoder.decode(body)
@@ -97,7 +100,7 @@ def _chat(fields: dict[str, Json], earlier: Sequence[dict[str, Json]] | None) ->
     messages, tools = fields.get("messages"), fields.get("tools")
     if not isinstance(messages, list) or not messages or fields.get("add_special_tokens"):
         return None
-    if earlier is not None and messages.pop(0) != 0:
+    if earlier is not None and messages.pop(0) != EARLIER:
         return None
     read = [_message(message) for message in messages]
     options: dict[str, Json] = {}

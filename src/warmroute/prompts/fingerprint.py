@@ -31,6 +31,17 @@ def fingerprint(data: bytes | memoryview, ladder: Ladder, seed: int) -> list[int
     return hashes
 
 
+def extended(hashes: Sequence[int], rest: memoryview, ladder: Ladder) -> list[int]:
+    """The hashes of longer data, from those of its first blocks, at least one, and what follows these."""
+    digest = xxh3_64_intdigest
+    longer = list(hashes)
+    chain, begin = longer[-1], ladder.bytes_at(len(longer))
+    for block in ladder.blocks(begin + len(rest))[len(longer) :]:
+        chain = digest(rest[block.start - begin : block.stop - begin], chain)
+        longer.append(chain)
+    return longer
+
+
 def chain_seed(parts: Iterable[bytes]) -> int:
     """One seed from JSON texts (which cannot contain a raw NUL, so no two lists of them look alike when joined)."""
     return xxh3_64_intdigest(b"\0".join(parts))

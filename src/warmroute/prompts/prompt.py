@@ -18,7 +18,8 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     changes the KV cache without being part of the tokens (model, cache salt, template options, tools).
     `witness` hears of the choices that are made for this request, if it is a `scheduling.witness.Witness`.
     `max_tokens` is None when the client set no cap. Like `request_id` and `session_id` it is for policies
-    of others; none of our own reads it. `blocks` are the tokens as the engine sees them, if the exact index is used.
+    of others; none of our own reads it. `blocks` are the tokens as the engine sees them, if the exact index is used,
+    and `known` is what `prompts.known_bodies` keeps of the body until they are made.
     """
 
     tokens: int = 0
@@ -31,3 +32,4 @@ class Prompt(Struct, gc=False):  # a struct, because one is made for every reque
     seed: int = 0
     witness: object | None = None
     blocks: TokenBlocks | None = None
+    known: object | None = None

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from warmroute.prompts.word_cuts import cuts_before_words
+
 _SAMPLE = (
     "A line.\n\n  def f(x):\n\treturn x\n# 3.14\r\n\n- \u4f60\u597d\u3002\nna\xefve \u201cquotes\u201d\n{}\n  \nend \n"
     "<a>\n12 345\n'tis\n.\n"
@@ -24,12 +26,14 @@ class LocalTokenizer:
 
     Needs the extra `warmroute[tokenizer]`; without the option the library is never imported. `specials` are the special
     tokens before which a text may be cut: what comes before one does not change what comes after it. `cuts_at_lines`
-    tells the same of a line that begins with a visible sign; this is tried out.
+    tells the same of a line that begins with a visible sign; this is tried out. `cuts_before_words` tells it of the
+    spaces between words of ASCII letters.
     """
 
     def __init__(self, path: str | Path) -> None:
         """Load the file. TokenizerError when the library is missing or the file cannot be used."""
         self._tokenizer = _load(Path(path))
+        self.cuts_before_words = cuts_before_words(Path(path).read_bytes())
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.specials: Sequence[str] = [token.content for token in added if token.special and not token.lstrip]
         self.cuts_at_lines = self._takes_lines_one_by_one()

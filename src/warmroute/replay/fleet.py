@@ -15,7 +15,9 @@ class Fleet:
 
     `cache_tokens` is the KV cache of each. `speeds` makes engines differ: the first is `speeds[0]` times as fast as the
     model says, and so on, over again when there are fewer speeds than engines. With `tells_cached` engines say with
-    each answer how much of its prompt was cached, and the router learns from it.
+    each answer how much of its prompt was cached, and the router learns from it. With `tells_prefill` prefill engines
+    answer as soon as a prompt is computed, as vLLM's and FastDeploy's do; without, when the decode engine has taken it
+    over, as SGLang's.
     """
 
     workers: int = 8
@@ -25,6 +27,7 @@ class Fleet:
     decode: int = 0
     speeds: Sequence[float] = (1.0,)
     tells_cached: bool = False
+    tells_prefill: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.prefill) != bool(self.decode):

@@ -25,7 +25,7 @@ from warmroute.replay.trace import Session, Trace
 from warmroute.scheduling.answers import learn
 from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.ledger import Ledger
-from warmroute.scheduling.pairs import PairPool
+from warmroute.scheduling.pairs import PairLease, PairPool
 from warmroute.scheduling.policy import NamedPolicy, Policy, bare, policy_label
 from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.registry import create_policy
@@ -56,6 +56,8 @@ class Loop:
             Worker(f"{role}-{number}", f"http://{role}-{number}", role, fleet.cache_tokens)
             for number, role in enumerate(roles)
         ]
+        for worker in self.workers:
+            worker.tells_prefill = fleet.tells_prefill
         self._number = {worker: at for at, worker in enumerate(self.workers)}
         self._view = View(dict(zip(self.workers, self.engines, strict=True)))
         first, first_name = self._make(policy, options)
@@ -170,6 +172,8 @@ class Loop:
         if lease is None:
             return
         if job.keeps:
+            if isinstance(lease, PairLease) and lease.prefill.worker.tells_prefill:
+                lease.prefill.release(Outcome.SERVED)
             decoding = Job(request, job.turn, pulls=True)
             decoding.source = job
             self._submit(self.engines[self._number[lease.worker]], decoding)

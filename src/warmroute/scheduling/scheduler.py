@@ -166,7 +166,7 @@ class Scheduler:
             pace.placed += uncached / max(1, worker.cache_tokens)
             if prefills:
                 # A prefill worker answers with one token: that is the first, whatever the client asked for.
-                streamed = prompt.stream or role == "prefill"
+                streamed = worker.tells_prefill if role == "prefill" else prompt.stream
                 lease.expectation = pace.expect(uncached, matched_tokens, self._clock, streamed=streamed)
         return lease
 

@@ -83,7 +83,8 @@ class Worker:
     `cache_tokens` bounds what the prefix index believes of this worker, in tokens. `departed` is true while it is no
     member of the fleet: a lease that is opened on it all the same (the choice was made among the workers of a moment
     ago) is counted, but nothing of it is remembered, since nobody would ever ask to forget it. `suspect` is true while
-    the fleet wants to hear of every attempt on it, good ones too.
+    the fleet wants to hear of every attempt on it, good ones too. `tells_prefill` is false for a prefill worker whose
+    answer waits for the decode worker: it tells nothing of how long the prompt took.
     """
 
     __slots__ = (
@@ -97,6 +98,7 @@ class Worker:
         "role",
         "suspect",
         "tally",
+        "tells_prefill",
         "url",
     )
 
@@ -107,6 +109,7 @@ class Worker:
         self.cache_tokens = cache_tokens
         self.departed = False
         self.suspect = False
+        self.tells_prefill = True
         self.load = Load()
         self.tally = Tally()
         self.report: EngineReport | None = None

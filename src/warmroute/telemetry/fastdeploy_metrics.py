@@ -1,14 +1,13 @@
 """The metric names of FastDeploy's Go router, for dashboards that know them.
 
 They mean what they mean there: a "cache hit" is a request whose session went to the same worker as the time before
-(the prefill worker, of a pair), and says nothing of a KV cache. The http_* families tell of inference requests. As in
-`metrics.py`, what is told of each request goes into a list first.
+(the prefill worker, of a pair), and says nothing of a KV cache. The http_* families tell of inference requests.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
 from prometheus_client import Metric
@@ -16,14 +15,11 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from warmroute.scheduling.worker import Worker
+from warmroute.telemetry.endings import Batch, Endings
 
 MOST_SESSIONS = 10_000
 _RECENT = 1024
 
-Over = tuple[bytes, int, str, float, Worker | None, Worker | None]
-"""Request target, status, outcome (one of `metrics.OUTCOMES`), seconds; the worker that was chosen last, and the
-prefill worker of a pair.
-"""
 _ANSWERED = ("served", "error")
 """Outcomes that are a worker's answer."""
 _QUANTILES = (0.95, 0.99)
@@ -32,34 +28,32 @@ _QUANTILES = (0.95, 0.99)
 class FastDeployMetrics(Collector):
     """Counts requests under FastDeploy's names. Bounded: by the known paths, by the workers of today, by sessions."""
 
-    def __init__(self) -> None:
+    def __init__(self, endings: Endings) -> None:
+        """Whatever is put down in `endings` is counted."""
+        self._endings = endings
+        endings.read_by(self._count)
         self._requests: Counter[tuple[str, int]] = Counter()
         self._served: Counter[tuple[_Urls, int]] = Counter()
-        self._over: list[Over] = []
-        self.over = self._over.append
-        """Put down that a request is over. Somebody has to call `settle` now and then, else the list grows."""
         self._durations: dict[str, _Durations] = {}
         # By the hash of its name, for a client may give names of any length.
         self._sessions: OrderedDict[int, str] = OrderedDict()
         self.cache_hits = 0
         self.cache_requests = 0
 
-    def settle(self) -> None:
-        """Count what is in the list: column by column, which takes a fraction of the time of counting one by one."""
-        if not self._over:
-            return
-        targets, statuses, outcomes, seconds, workers, prefills = zip(*self._over, strict=True)
-        self._over.clear()
-        path_of = {target: _path(target) for target in set(targets)}
-        paths = [path_of[target] for target in targets]
-        self._requests.update(zip(paths, statuses, strict=True))
-        endings = Counter(zip(workers, prefills, statuses, outcomes, strict=True))
-        for (worker, prefill, status, outcome), count in endings.items():
+    def _count(self, batch: Batch) -> None:
+        path_of = {target: _path(target) for target in set(batch.targets)}
+        for (target, status, outcome, _, _, worker, prefill), count in batch.counts.items():
+            self._requests[path_of[target], status] += count
             if worker is not None and outcome in _ANSWERED:
                 self._served[_urls(worker, prefill), status] += count
-        for path in set(path_of.values()):
+        paths = set(path_of.values())
+        for path in paths:
             durations = self._durations.setdefault(path, _Durations())
-            durations.add([took for took, of in zip(seconds, paths, strict=True) if of == path])
+            if len(paths) == 1:
+                durations.add(batch.seconds)
+            else:
+                rows = zip(batch.seconds, batch.targets, strict=True)
+                durations.add([took for took, target in rows if path_of[target] == path])
 
     def session_placed(self, session: str, worker: str) -> None:
         """A request of a session was placed."""
@@ -72,14 +66,14 @@ class FastDeployMetrics(Collector):
 
     def keep_workers(self, urls: Iterable[str]) -> None:
         """Drop the counts of workers that are gone."""
-        self.settle()
+        self._endings.settle()
         known = {"", *urls}
         for key in [key for key in self._served if not known.issuperset(key[0])]:
             del self._served[key]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
-        self.settle()
+        self._endings.settle()
         http = CounterMetricFamily(
             "http_requests", "Inference requests that are over.", labels=("method", "endpoint", "status_code")
         )
@@ -134,7 +128,7 @@ class _Durations:
         self.sum = 0.0
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
-    def add(self, values: list[float]) -> None:
+    def add(self, values: Sequence[float]) -> None:
         self.count += len(values)
         self.sum += sum(values)
         self._recent += values

@@ -22,6 +22,17 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def observe_all(self, values: list[float]) -> None:
+        """Count many values, which takes a third of the time of counting one by one. The list is sorted."""
+        self.sum += sum(values)
+        values.sort()
+        counted = 0
+        for index, bound in enumerate(self.bounds):
+            up_to = bisect_right(values, bound)
+            self.counts[index] += up_to - counted
+            counted = up_to
+        self.counts[-1] += len(values) - counted
+
     @property
     def count(self) -> int:
         """How many values were observed."""
@@ -31,8 +42,8 @@ class Histogram:
 class BufferedHistogram:
     """A histogram for the path of a request: `observe(value)` is the `append` of a list.
 
-    `settle` counts what is in the list, all of it in one go, which costs a third of counting one by one. Somebody has
-    to call it now and then, else the list grows; whoever reads the figures need not.
+    `settle` counts what is in the list, all of it in one go. Somebody has to call it now and then, else the list grows;
+    whoever reads the figures need not.
     """
 
     __slots__ = ("_settled", "_values", "bounds", "observe")
@@ -46,18 +57,9 @@ class BufferedHistogram:
 
     def settle(self) -> None:
         """Count the values that have come since the last time."""
-        values, settled = self._values, self._settled
-        if not values:
-            return
-        settled.sum += sum(values)
-        values.sort()
-        counted = 0
-        for index, bound in enumerate(self.bounds):
-            up_to = bisect_right(values, bound)
-            settled.counts[index] += up_to - counted
-            counted = up_to
-        settled.counts[-1] += len(values) - counted
-        values.clear()
+        if self._values:
+            self._settled.observe_all(self._values)
+            self._values.clear()
 
     @property
     def counts(self) -> list[int]:

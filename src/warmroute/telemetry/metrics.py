@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from itertools import compress
 
 from warmroute.scheduling.worker import Tally
+from warmroute.telemetry.endings import Batch, Endings
 from warmroute.telemetry.histogram import BufferedHistogram, Histogram
 
 # All in seconds. From "the prefix was cached and the engine idle" to "queued behind long prompts".
@@ -41,21 +43,20 @@ class Metrics:
     """
 
     __slots__ = (
-        "_over",
+        "_added",
+        "_duration",
         "_requests",
-        "added",
         "answered",
         "broken_streams",
         "deadlines",
         "decode_alone",
-        "duration",
+        "endings",
         "failed_attempts",
         "failovers",
         "inter_token",
         "loop_lag",
         "lost_access_lines",
         "matched_tokens",
-        "over",
         "prompt_tokens",
         "queue_drops",
         "queue_length",
@@ -77,9 +78,10 @@ class Metrics:
         """Inference requests that came; those that are not `answered` are running."""
         self.answered = 0
         self._requests: Counter[RequestKey] = Counter()
-        self._over: list[RequestKey] = []
-        self.over = self._over.append
-        """Put down that a request is over. The outcome is one of OUTCOMES."""
+        self.endings = Endings()
+        """Where requests that are over are put down, if anybody counts them."""
+        if records:
+            self.endings.read_by(self._count)
         self.lost_access_lines: Callable[[], int] = int
         """How many lines of the access log came faster than the disk took them, or were not taken by it."""
         self.prompt_tokens = 0
@@ -92,8 +94,8 @@ class Metrics:
         self.reported_error_tokens = 0
         self.ttft = BufferedHistogram(TTFT_BUCKETS)
         self.inter_token = BufferedHistogram(INTER_TOKEN_BUCKETS)
-        self.duration = BufferedHistogram(DURATION_BUCKETS)
-        self.added = BufferedHistogram(ADDED_BUCKETS)
+        self._duration = Histogram(DURATION_BUCKETS)
+        self._added = Histogram(ADDED_BUCKETS)
         self.loop_lag = Histogram(LAG_BUCKETS)
         self.queue_length = 0
         """Requests that wait for a place on a worker."""
@@ -118,15 +120,38 @@ class Metrics:
 
     def settle(self) -> None:
         """Count what is in the lists. To be called every few hundred requests, so that they stay short."""
-        self._requests.update(self._over)
-        self._over.clear()
-        for times in (self.ttft, self.inter_token, self.duration, self.added):
-            times.settle()
+        self.endings.settle()
+        self.ttft.settle()
+        self.inter_token.settle()
+
+    def _count(self, batch: Batch) -> None:
+        for (_, status, outcome, policy, role, worker, _), count in batch.counts.items():
+            self._requests[policy, role, "" if worker is None else worker.id, status, outcome] += count
+        if all(outcome == "served" and worker is not None for _, _, outcome, _, _, worker, _ in batch.counts):
+            seconds, added = list(batch.seconds), list(batch.added)
+        else:
+            pairs = zip(batch.outcomes, batch.workers, strict=True)
+            timed = [outcome == "served" and worker is not None for outcome, worker in pairs]
+            seconds, added = list(compress(batch.seconds, timed)), list(compress(batch.added, timed))
+        self._duration.observe_all(seconds)
+        self._added.observe_all(added)
+
+    @property
+    def duration(self) -> Histogram:
+        """From the complete request to the end of an answer that was served."""
+        self.endings.settle()
+        return self._duration
+
+    @property
+    def added(self) -> Histogram:
+        """From the complete request to its being on the way to the worker that served it."""
+        self.endings.settle()
+        return self._added
 
     def request_done(self, policy: str, role: str, worker: str, status: int, outcome: str = "") -> None:
         """Count a request that is over; without an outcome, a worker's answer is what its status says."""
         if self.records:
-            self.over((policy, role, worker, status, outcome or ("served" if status < 400 else "error")))
+            self._requests[policy, role, worker, status, outcome or ("served" if status < 400 else "error")] += 1
 
     def cache_reported(self, tally: Tally, prompt_tokens: int, cached_tokens: int, believed_tokens: int) -> None:
         """Count an answer whose usage told what was cached, beside what was believed; all in the engine's tokens."""

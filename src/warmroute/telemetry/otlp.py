@@ -26,7 +26,8 @@ from warmroute.telemetry.request_trace import Ending, RequestTrace
 
 logger = logging.getLogger(__name__)
 
-BATCH_SECONDS = 1.0
+BATCH_SECONDS = 5.0
+"""How long a trace waits for others at most, as in OpenTelemetry's SDKs: a message costs as much as several traces."""
 MOST_WAITING = 4096
 """So many finished traces are kept while the collector is slow; what comes then is dropped."""
 _BATCH_TRACES = 128
@@ -71,6 +72,8 @@ class OtlpTracer:
         self._resource = resource({"service.name": "warmroute", **told, "service.version": version})
         self._version = version
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        """Set when a message is full, and to stop."""
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
@@ -98,17 +101,23 @@ class OtlpTracer:
             return
         ids = trace.trace_id, trace.span_id, trace.parent_id
         self._waiting.append(Finished(trace, ids, trace.path, trace.request_id, ending, model, prompt_tokens))
+        if len(self._waiting) == _BATCH_TRACES:
+            self._wake.set()
 
     def close(self) -> None:
         """Send what is left and end the thread."""
         self._stop.set()
+        self._wake.set()
         self._thread.join()
 
     def _run(self) -> None:
         guard = Guard(logger, "the sending of traces")
-        while not self._stop.wait(BATCH_SECONDS):
-            with guard:
-                self._send_all()
+        while not self._stop.is_set():
+            self._wake.wait(BATCH_SECONDS)
+            self._wake.clear()
+            if not self._stop.is_set():
+                with guard:
+                    self._send_all()
         with guard:
             self._send_all()
 

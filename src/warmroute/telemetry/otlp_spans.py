@@ -21,6 +21,8 @@ _SAMPLED = 0x01
 _KNOWS_ORIGIN = 0x100
 _FROM_ELSEWHERE = 0x200
 """Flags of a span: the first of W3C Trace Context, the others say whether its parent is in another process."""
+TRACES_AT_ONCE = 8
+"""They keep the event loop from running for 0.2 to 0.3 ms. To let it in after each costs several times their work."""
 
 
 class Finished(NamedTuple):
@@ -43,11 +45,12 @@ def resource(attributes: Mapping[str, str]) -> Resource:
 def export_request(
     finished: Iterable[Finished], of: Resource, version: str, rng: Random, pause: Callable[[], None]
 ) -> bytes:
-    """The message with all spans of these traces. `rng` makes ids; `pause` is called between two traces."""
+    """The message with all spans of these traces. `rng` makes ids; `pause` is called after every TRACES_AT_ONCE."""
     spans: list[Span] = []
-    for one in finished:
+    for number, one in enumerate(finished, 1):
         spans += spans_of(one, rng)
-        pause()
+        if not number % TRACES_AT_ONCE:
+            pause()
     scope = ScopeSpans(scope=InstrumentationScope(name="warmroute", version=version), spans=spans)
     message = ExportTraceServiceRequest(resource_spans=[ResourceSpans(resource=of, scope_spans=[scope])])
     return bytes(message.SerializeToString())

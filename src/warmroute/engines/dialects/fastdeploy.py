@@ -31,6 +31,7 @@ class FastDeploy:
     name: str = "fastdeploy"
     order: Literal["together", "in_turn"] = "together"
     decodes_alone: bool = False
+    tells_prefill: bool = True
 
     def why_not(self, prefill: Peer, decode: Peer) -> str | None:
         """Tensor-parallel sizes, a protocol in common, the model version. What was not told is no objection."""

@@ -39,6 +39,7 @@ class SGLang:
     name: str = "sglang"
     order: Literal["together", "in_turn"] = "together"
     decodes_alone: bool = False
+    tells_prefill: bool = False
 
     def why_not(self, prefill: Peer, decode: Peer) -> str | None:
         """The prefill engine must have a bootstrap port, told or the default. Engines compare sizes by themselves."""

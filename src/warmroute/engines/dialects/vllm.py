@@ -66,6 +66,7 @@ class VLLM:
     name: str = "vllm"
     order: Literal["together", "in_turn"] = "in_turn"
     decodes_alone: bool = True
+    tells_prefill: bool = True
 
     def why_not(self, prefill: Peer, decode: Peer) -> str | None:
         """The connector, where it is known. Engines check by themselves whether their caches fit."""

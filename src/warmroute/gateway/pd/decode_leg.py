@@ -42,7 +42,8 @@ class DecodeLeg(Leg):
 
     def detach(self) -> None:
         """The pair's run is over."""
-        super().detach()
+        self._run = None
+        self.body = b""
         if not self.is_plain:
             self._filter = None
             self._watch_no_more()
@@ -134,8 +135,7 @@ class DecodeLeg(Leg):
         head, body = edit.received(head, body, complete)
         if head is not None or body or complete:
             if not self._exchange.started:
-                self._run.begun()
-                self._exchange.attach(self._connection, self._run.router_lines)
+                self._run.begin_answer(self._connection)
             self._exchange.response_received(head, body, complete)
 
     def _broken(self, error: UpstreamError) -> None:

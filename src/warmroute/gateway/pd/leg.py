@@ -15,7 +15,6 @@ from warmroute.gateway.headers import ResponseHead
 from warmroute.gateway.held import HeldAnswer
 from warmroute.gateway.pd.verdict import Side, Verdict, judge
 from warmroute.gateway.upstream.connection import UpstreamConnection
-from warmroute.gateway.upstream.pool import WorkerConnections
 from warmroute.scheduling.lease import Lease
 
 if TYPE_CHECKING:
@@ -37,9 +36,9 @@ class Leg:
     """Whether its answer is needed, and is therefore to be readable."""
     is_lost = False
     is_holding = False
+    drops_good = False
     body = b""
     """What to send; until the worker answers, it may have to be sent once more."""
-    connections: WorkerConnections
     _connection: UpstreamConnection | None = None
     _is_kept = False
     _is_lost_once = False
@@ -53,24 +52,22 @@ class Leg:
         self.lease = lease
         self._run: PairRun | None = run
         self._exchange = run.exchange
-        self._gateway = run.gateway
-
-    def look_up(self) -> None:
-        """Find the connections to its worker; before anything else is asked of the leg."""
-        self.connections = self._gateway.upstream.of(self.lease.worker)
+        self._gateway = gateway = run.gateway
+        self.connections = gateway.upstream.of(lease.worker)
 
     # There.
 
     def take_kept(self) -> bool:
         """Take a kept connection. Whether there was one."""
-        self._connection = connection = self.connections.take_idle()
+        self._connection = connection = self.connections.idle.take(self._gateway.upstream.now())
         self._is_kept = is_kept = connection is not None
         return is_kept
 
     async def connect(self) -> None:
         """Open a connection. LegFailed when that fails."""
         try:
-            self.look_up()  # again: the leg may begin long after the pair was chosen, and what is unused is forgotten
+            # The leg may begin long after the pair was chosen, and what is unused is forgotten.
+            self.connections = self._gateway.upstream.of(self.lease.worker)
             self._connection = await self.connections.connect()
         except ConnectFailed as error:
             error.request_lost = self._is_lost_once
@@ -79,20 +76,20 @@ class Leg:
 
     def send(self) -> None:
         """Send the request on the connection that was opened."""
-        connection = self._connection
-        exchange = self._exchange
+        connection, exchange = self._connection, self._exchange
         if connection is None:
             return
         if self._is_cancelled or exchange.client_gone or exchange.started:
             # The other leg has decided it while this one was connecting: no engine shall begin with it.
             self.cancel()
-        elif connection.is_closed:
-            self.response_failed(ConnectionLost("connection closed before the request was sent", self.lease.worker.url))
-        else:
-            self._is_sent = True
-            body = self.body
-            head = exchange.head_for(self.connections.address, len(body))
+            return
+        body = self.body
+        head = exchange.head_for(self.connections.address, len(body))
+        try:
             connection.send(readable(head) if self.collects else head, body, self)
+            self._is_sent = True
+        except ConnectionLost as error:
+            self.response_failed(error)
 
     async def send_again(self) -> None:
         """Send what was lost on a new connection."""
@@ -193,16 +190,16 @@ class Leg:
 
     def _pass_on(self, body: bytes, complete: bool) -> None:
         """What is held, what came now and all that follows is the client's, as it is."""
-        run, exchange = self._run, self._exchange
-        if run is None:
+        if self._run is None:
             return
         connection, self._connection = self._connection, None
-        run.begun()
-        exchange.attach(connection, run.router_lines)
+        self._run.begin_answer(connection)
         if connection is not None:
-            connection.hand_to(exchange)
+            connection.hand_to(self._exchange)
+        if self._held:
+            body = bytes(self._held) + body
         head, self._head = self._head, None
-        exchange.response_received(head, bytes(self._held) + body if self._held else body, complete)
+        self._exchange.response_received(head, body, complete)
 
 
 def readable(head: bytes) -> bytes:

@@ -18,6 +18,7 @@ from warmroute.gateway.pd.leg import Leg
 from warmroute.gateway.pd.prefill_leg import PrefillLeg
 from warmroute.gateway.pd.redirect import choose_decode_anew
 from warmroute.gateway.pd.verdict import status_of
+from warmroute.gateway.upstream.connection import UpstreamConnection
 from warmroute.scheduling.lease import Outcome
 from warmroute.scheduling.pairs import PairLease
 from warmroute.scheduling.worker import Worker
@@ -60,10 +61,8 @@ class PairRun:
     def answer(self, handover: Handover, *, may_be_given_back: bool) -> Awaitable[None]:
         """Let the pair answer the exchange, or give it back. LegFailed before, UpstreamError after the first byte."""
         prefill, decode = self.prefill, self.decode
-        prefill.look_up()
-        decode.look_up()
         prefill.body = handover.prefill_body
-        if may_be_given_back and handover.reschedule is not None:
+        if may_be_given_back:
             decode.reschedule = handover.reschedule
             decode.is_plain = False
         if isinstance(handover, InTurn):
@@ -88,8 +87,8 @@ class PairRun:
         self.exchange.sent_at = perf_counter()
         prefill.send()
         decode.send()
-        while not self._is_decided():
-            await self._next()
+        while (event := self._next()) is not None:
+            await event
 
     async def _in_turn(self) -> None:
         prefill = self.prefill
@@ -97,8 +96,8 @@ class PairRun:
             await prefill.connect()
         self.exchange.sent_at = perf_counter()
         prefill.send()
-        while not (self._is_decided() or prefill.has_ended):
-            await self._next()
+        while (event := self._next()) is not None and not prefill.has_ended:
+            await event
         if not prefill.has_ended:
             return
         self._redirect()
@@ -107,8 +106,8 @@ class PairRun:
         if not decode.take_kept():
             await decode.connect()
         decode.send()
-        while not self._is_decided():
-            await self._next()
+        while (event := self._next()) is not None:
+            await event
 
     def _redirect(self) -> None:
         """Let another worker decode if the one that was chosen has become unroutable since."""
@@ -120,7 +119,6 @@ class PairRun:
         before, self.decode = self.decode, DecodeLeg(self, pair.decode)
         self.decode.reschedule = before.reschedule
         self.decode.is_plain = before.is_plain
-        self.decode.look_up()
         before.detach()
 
     def _follow_on(self) -> None:
@@ -138,24 +136,26 @@ class PairRun:
             decode.is_plain = False
         decode.body = following.body
 
-    def _is_decided(self) -> bool:
-        """Whether the client has its answer, or the request was given back. Raises what the pair has failed with."""
+    def _next(self) -> Awaitable[None] | None:
+        """What to await before looking again: that the legs tell something, or that a lost one has been sent anew.
+
+        None when the client has its answer, or the request was given back. Raises what the pair has failed with.
+        """
         exchange = self.exchange
         if exchange.client_gone:
             raise asyncio.CancelledError
         if self.failure is not None:
             raise self.failure
-        exchange.raise_failure()
-        return self.is_given_back or exchange.is_answered
-
-    def _next(self) -> Awaitable[None]:
-        """To be awaited before looking again: what the legs tell next, or that a lost one has been sent anew."""
+        if exchange.failure is not None:
+            exchange.raise_failure()
+        if exchange.is_answered or self.is_given_back:
+            return None
         if self.prefill.is_lost:
-            self.exchange.sent_at = perf_counter()
+            exchange.sent_at = perf_counter()
             return self.prefill.send_again()
         if self.decode.is_lost:
             return self.decode.send_again()
-        return suspended()
+        return suspended
 
     # What the legs tell.
 
@@ -167,12 +167,13 @@ class PairRun:
             self.exchange.wake()
         return self.failure
 
-    def begun(self) -> None:
-        """The client's answer begins: nothing is sent again. A good one shows that the prompt was computed."""
-        prefill = self.prefill
-        if not prefill.has_begun and 200 <= self.decode.status < 300:
+    def begin_answer(self, connection: UpstreamConnection | None) -> None:
+        """The client's answer begins, on that connection. A good one shows that the prompt was computed."""
+        prefill, decode = self.prefill, self.decode
+        if not prefill.has_begun and 200 <= decode.status < 300:
             prefill.begun()
-        prefill.body = self.decode.body = b""
+        prefill.body = decode.body = b""  # nothing is sent again
+        self.exchange.attach(connection, self.router_lines)
 
     def give_back(self, request: Request) -> None:
         """The decode worker's answer is none: another pair shall get this request."""

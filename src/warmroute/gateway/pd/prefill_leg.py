@@ -23,6 +23,7 @@ class PrefillLeg(Leg):
     """What is collected of its answer is in `answer`, unless it is too long."""
 
     side = "prefill"
+    drops_good = True
     answer = b""
     has_ended = False
     has_begun = False

@@ -48,7 +48,11 @@ def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitabl
 
     To be awaited; a coroutine of its own would only be one more to pass.
     """
-    exchange.request = request = _request(exchange, prompt, gateway)
+    # What a client calls its request need not be unique.
+    own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
+    fields, exchange.fields = exchange.fields, None
+    request = Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
+    exchange.request = request
     pairs = gateway.fleet.pairs(prompt.model)
     if gateway.strict_models:
         check_model(prompt.model, pairs.decode, gateway)
@@ -96,13 +100,6 @@ async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gatewa
                 return _give_up(exchange, pairs, tried)
             exchange.request = exchange.request.again()
         pairs = gateway.fleet.pairs(prompt.model)
-
-
-def _request(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Request:
-    # What a client calls its request need not be unique.
-    own_id = exchange.request_id if exchange.head.request_id is None else gateway.new_request_id()
-    fields, exchange.fields = exchange.fields, None
-    return Request(exchange.body, exchange.kind, prompt.stream, own_id.decode("ascii"), fields=fields)
 
 
 async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried: Tried, gateway: Gateway) -> bool:

@@ -28,7 +28,7 @@ class UpstreamConnection(IncomingResponse, asyncio.Protocol):
 
     def send(self, head: bytes, body: bytes, sink: Sink) -> None:
         """Send a request; the response goes to `sink`. ConnectionLost when the worker has closed meanwhile."""
-        if self._parser is None:
+        if self._parser is None or self._transport.is_closing():
             raise ConnectionLost("connection closed before the request was sent", self.worker_url)
         self._sink = sink
         if len(body) <= _JOINED_BYTES:
@@ -67,15 +67,21 @@ class UpstreamConnection(IncomingResponse, asyncio.Protocol):
 
     def _end_exchange(self) -> None:
         """The response is complete: keep the connection if it is clean, else close it."""
+        if self._keep_alive and not self._surplus and not self._fault:
+            self._free()
+        else:
+            self._sink = self._pipe = None
+            self._transport.abort()
+
+    def _free(self) -> None:
         self._sink = self._pipe = None
-        clean = self._keep_alive and not self._surplus and not self._fault
         # A response that came before the whole request was sent leaves the rest of the request in the way.
-        if clean and not self._transport.get_write_buffer_size():
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
+        else:
             self._seen = WAITING
             self._since = 0.0
             self._owner.connection_free(self)
-        else:
-            self._transport.abort()
 
     # Deadlines. Nothing is done for them per request or per chunk but to write `_seen`: a sweep looks at it.
 

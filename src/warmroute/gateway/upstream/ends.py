@@ -17,6 +17,8 @@ class Sink(Protocol):
     """Where a response goes to. `is_holding`: an error is kept back from a client, who waits for something better."""
 
     is_holding: bool
+    drops_good: bool
+    """Whether nothing of a good answer is kept but its body: the lines of its head are then of no use."""
     pipe: ChunkPipe | None
     """Takes whole chunks of the body from now on, if they are wanted as they are."""
 

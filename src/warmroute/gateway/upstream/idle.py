@@ -13,21 +13,18 @@ class IdleConnections(Generic[C]):
     `timeout` in seconds, `limit` in connections; a timeout of 0 keeps none. Times are handed in and never run back.
     """
 
-    __slots__ = ("_entries", "_keeps", "_limit", "_timeout")
+    __slots__ = ("_entries", "_limit", "_timeout")
 
     def __init__(self, timeout: float, limit: int) -> None:
         self._entries: dict[C, float] = {}  # since when, oldest first
         self._timeout = timeout
-        self._limit = limit
-        self._keeps = timeout > 0 and limit > 0
+        self._limit = limit if timeout > 0 else 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, connection: C, now: float) -> C | None:
         """Keep `connection`. Returns the one to close instead: the oldest over the limit, or itself."""
-        if not self._keeps:
-            return connection
         entries = self._entries
         entries[connection] = now
         if len(entries) <= self._limit:

@@ -63,6 +63,10 @@ class IncomingResponse(ParsedResponse):
         """The response is complete; the sink has yet to hear it."""
         raise NotImplementedError
 
+    def _free(self) -> None:
+        """The same for one after which nothing is in the way of another exchange."""
+        raise NotImplementedError
+
     def data_received(self, data: bytes) -> None:
         """What one read brought."""
         pipe = self._pipe
@@ -80,18 +84,19 @@ class IncomingResponse(ParsedResponse):
                 pipe.write(data)
                 return
         sink = self._sink
-        if sink is None or self._parser is None:
+        if sink is None:
             self._transport.abort()
             return
-        if self._missing:
+        if not self._seen:
+            if self._is_known(data, sink):
+                return
+        elif self._missing:
             self._go_on_known(data, sink)
             return
-        if self._between:
-            if self._is_end(data, sink):
-                return
-        elif not self._seen and self._is_known(data, sink):
+        elif self._between and self._is_end(data, sink):
             return
-        self._parse(self._parser, data, sink)
+        if self._parser is not None:
+            self._parse(self._parser, data, sink)
 
     def _parse(self, parser: httptools.HttpResponseParser, data: bytes, sink: Sink) -> None:
         self._fed = None
@@ -137,13 +142,13 @@ class IncomingResponse(ParsedResponse):
         if known is not None:
             start = known.head.body_start(data)
             if start >= 0 and (missing := start + known.head.length - len(data)) >= 0:
-                head, body = known.fields(), data[start:]
+                head, body = known.first if sink.drops_good else known.fields(), data[start:]
                 if missing:
                     self._missing = missing
                     self._seen = FRESH if body else SOME_BYTES
                     sink.response_received(head, body, False)
                 else:
-                    self._end_exchange()
+                    self._free()
                     sink.response_received(head, body, True)
                 return True
         stream = owner.known_stream

@@ -69,10 +69,6 @@ class WorkerConnections:
         """Whether nothing is open, and nothing is being opened."""
         return not self.open and not self._connecting
 
-    def take_idle(self) -> UpstreamConnection | None:
-        """The idle connection that was used last, if there is one."""
-        return self.idle.take(self._pool.now())
-
     def put_back(self, connection: UpstreamConnection) -> None:
         """Keep a connection after all that was taken or opened, and then not used."""
         if not connection.is_closed:
@@ -137,6 +133,17 @@ class WorkerConnections:
         self._pool.watch()
 
 
+class _ByWorker(dict[Worker, WorkerConnections]):
+    """Makes what is missing."""
+
+    def __init__(self, pool: UpstreamPool) -> None:
+        self._pool = pool
+
+    def __missing__(self, worker: Worker) -> WorkerConnections:
+        connections = self[worker] = WorkerConnections(worker, self._pool)
+        return connections
+
+
 class UpstreamPool:
     """The connections to all workers. `own_cors`: the gateway writes CORS fields, a worker's are left out.
 
@@ -166,7 +173,9 @@ class UpstreamPool:
         self._patience = patience
         self.now = loop.time
         self.loop = loop
-        self._workers: dict[Worker, WorkerConnections] = {}
+        self._workers = _ByWorker(self)
+        self.of = self._workers.__getitem__
+        """The connections to one worker. Bound to the dictionary itself, it costs no Python frame."""
         self.timer: asyncio.TimerHandle | None = None
         self.closed = False
 
@@ -174,13 +183,6 @@ class UpstreamPool:
     def open_connections(self) -> int:
         """How many connections are open, idle ones included."""
         return sum(len(connections.open) for connections in self._workers.values())
-
-    def of(self, worker: Worker) -> WorkerConnections:
-        """The connections to one worker."""
-        connections = self._workers.get(worker)
-        if connections is None:
-            connections = self._workers[worker] = WorkerConnections(worker, self)
-        return connections
 
     def check(self, now: float) -> None:
         """End every response that has been waited for too long."""

@@ -1,6 +1,6 @@
 """cache_aware: the worker that has the least to do until this prompt is prefilled.
 
-Use when: prompts share prefixes (conversations, agents, long system prompts); the default for prefill.
+Use when: prompts share prefixes (conversations, agents, long system prompts) and the weights are to be set by hand.
 Reads: matched_tokens, pending_prefill_tokens, running_requests. Unit: tokens.
 Options: hit_ratio_weight, load_balance_weight, balance_abs_threshold, balance_rel_threshold.
 

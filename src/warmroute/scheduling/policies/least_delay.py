@@ -1,6 +1,6 @@
 """least_delay: the worker on which this prompt costs the least time, its own and that of the requests behind it.
 
-Use when: time to first token matters; workers may differ in speed; the default for mixed workers. Nothing to tune.
+Use when: time to first token matters; workers may differ in speed. The default for mixed and prefill workers.
 Reads: matched_tokens, running_requests and the worker's pace, learned from first tokens. Unit: seconds. Options: none.
 
     score = wait + prefill + typical prefill x (queue + crowding) + decoding
