@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -194,6 +195,38 @@ def test_messages_that_are_too_many_or_no_text():
         for added in (0, 1, 2):
             body = encode(first + [say("b")] * added)
             assert read(known, body) == read_engine_input(body, "chat")
+
+
+@pytest.mark.parametrize("hostile", ["[]", '{"a":1}', '"ab"', "1.5"])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_messages_of_many_small_values_take_no_more_memory_than_is_counted(hostile: str, turns: int):
+    """Of an empty array, Python makes 27 times the bytes that it has as JSON."""
+    known = KnownBodies(1 << 19)
+    tracemalloc.start()
+    try:
+        for number in range(8):
+            messages = [say(chr(ord("a") + number), 20_000)]
+            for _ in range(turns):
+                calls = json.loads(f"[{','.join([hostile] * 5_000)}]")
+                messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+                read(known, encode(messages))
+        del messages, calls
+        assert tracemalloc.get_traced_memory()[0] < 1.5 * known.size_bytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_tool_calls_are_known():
+    known = KnownBodies(1 << 24)
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"path": "/a/b", "line": 12}'}}
+    turn = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+    ]
+    messages = [say("a"), *turn * 100]
+    before = messages_of(read(known, encode(messages)))
+    after = messages_of(read(known, encode(messages + turn)))
+    assert all(one is other for one, other in zip(before, after, strict=False))
 
 
 def test_it_is_bounded():

@@ -56,24 +56,41 @@ def test_the_library_is_imported_only_when_asked_for():
     assert not hasattr(module, "Tokenizer")
 
 
-def byte_level(tmp_path, pre_tokenizer):
+def byte_level(tmp_path, pre_tokenizer, *added):
     tokenizer = Tokenizer(
         models.BPE({one: number for number, one in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
     )
     tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.add_special_tokens(["<|end|>", AddedToken("<|greedy|>", lstrip=True, special=True)])
+    tokenizer.add_special_tokens(["<|end|>", *added])
     path = tmp_path / "tokenizer.json"
     tokenizer.save(str(path))
     return LocalTokenizer(path)
 
 
 def test_where_a_text_may_be_cut(tmp_path):
-    """Before special tokens, unless they swallow what stands before them; at lines if that changes nothing."""
+    """Before special tokens, and at lines if that changes nothing."""
     local = byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False))
     assert local.specials == ["<|end|>"]
     assert local.cuts_at_lines
     # Each piece gets a space before it: a piece that begins inside a text would get one as well.
     assert not byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=True)).cuts_at_lines
+
+
+def test_a_text_is_not_cut_before_a_token_that_takes_white_space_before_it(tmp_path):
+    greedy = AddedToken("<|greedy|>", lstrip=True, special=True)
+    local = byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False), greedy)
+    line, rest = "a\n", "<|greedy|>b"
+    assert local.encode(line + rest) != local.encode(line) + local.encode(rest)
+    assert local.specials == ["<|end|>"]
+    assert not local.cuts_at_lines
+
+
+def test_a_text_is_not_cut_before_specials_if_tokens_look_around_themselves(tmp_path):
+    word = AddedToken("word", single_word=True, special=True)
+    local = byte_level(tmp_path, pre_tokenizers.ByteLevel(add_prefix_space=False), word)
+    assert local.encode("aword") != local.encode("a") + local.encode("word")
+    assert local.specials == []
+    assert local.cuts_at_lines
 
 
 def test_parts_are_encoded_by_themselves(tmp_path):

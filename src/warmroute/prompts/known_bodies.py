@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -39,6 +39,8 @@ _MOST_MESSAGES = 16 * 1024
 """Of more messages than that only the end of the last is known."""
 _SIZES = 3
 """What is kept of a body takes about so many times its size: itself, and its messages."""
+_BYTES_PER_VALUE = 16
+"""Messages with more JSON values than one in so many bytes are not kept: an empty array of 3 bytes becomes 80."""
 _PLACEHOLDER = msgspec.json.encode(EARLIER)
 _ARRAY = re.compile(rb'"messages"[ \t\n\r]*:[ \t\n\r]*(?=\[)')
 """What stands before the messages. Where it is found first, it may still be inside of something else."""
@@ -68,7 +70,9 @@ class KnownBody:
     text: bytes
     earlier: list[dict[str, Json]] | None = None
     messages: list[dict[str, Json]] | None = None
-    """All of them as engines read them, once that was asked for."""
+    """All of them as engines read them, once that was asked for, if they do not take much more memory than the body."""
+    values: int = 0
+    """At most so many JSON values, other than texts, are fields of `messages` or, before that, `earlier`, or inside."""
 
 
 class KnownBodies:
@@ -106,9 +110,27 @@ def engine_input(body: bytes, kind: Kind, prompt: Prompt) -> EngineInput | None:
     given = read_engine_input(text, kind, earlier)
     known.text, known.earlier = b"", None
     if given is not None and isinstance(given.prompt, Chat) and len(given.prompt.messages) <= _MOST_MESSAGES:
-        known.ends = _message_ends(known, text, len(earlier or ()))
-        known.messages = given.prompt.messages
+        messages, first = given.prompt.messages, len(earlier or ())
+        most = (known.ends[-1] - known.bracket) // _BYTES_PER_VALUE
+        known.values += _values(messages[first:], most - known.values)
+        if known.values <= most:
+            known.ends = _message_ends(known, text, first)
+            known.messages = messages
     return given
+
+
+def _values(messages: Iterable[dict[str, Json]], most: int) -> int:
+    """How many JSON values are fields of these messages, but for texts, or inside of such; not exact over `most`."""
+    left = [value for message in messages for value in message.values() if not isinstance(value, str)]
+    count = 0
+    while left and count <= most:
+        value = left.pop()
+        count += 1
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return count
 
 
 def _samples(body: bytes) -> list[int]:
@@ -163,7 +185,8 @@ def _grown(known: KnownBody, body: bytes, ladder: Ladder) -> tuple[Prompt, Known
     earlier = known.messages
     if earlier is not None and shared < len(earlier):
         earlier = earlier[:shared]
-    return prompt, KnownBody(body, bracket, ends, before, prompt.seed, prompt.fingerprint, text, earlier)
+    values = 0 if earlier is None else known.values
+    return prompt, KnownBody(body, bracket, ends, before, prompt.seed, prompt.fingerprint, text, earlier, values=values)
 
 
 def _message_ends(known: KnownBody, text: bytes, earlier: int) -> array[int]:

@@ -34,9 +34,11 @@ class LocalTokenizer:
         """Load the file. TokenizerError when the library is missing or the file cannot be used."""
         self._tokenizer = _load(Path(path))
         self.cuts_before_words = cuts_before_words(Path(path).read_bytes())
-        added = self._tokenizer.get_added_tokens_decoder().values()
-        self.specials: Sequence[str] = [token.content for token in added if token.special and not token.lstrip]
-        self.cuts_at_lines = self._takes_lines_one_by_one()
+        added = list(self._tokenizer.get_added_tokens_decoder().values())
+        # Those that take the white space before them, or look at the sign before them or behind, reach across a cut.
+        takes, looks = any(token.lstrip for token in added), any(token.single_word for token in added)
+        self.specials: Sequence[str] = [one.content for one in added if one.special and not one.lstrip and not looks]
+        self.cuts_at_lines = not takes and self._takes_lines_one_by_one()
         plain, whole = self.encode("a"), self._tokenizer.encode("a", add_special_tokens=True).ids
         self.prefix: Sequence[int] | None = None
         """The ids that it puts before a text when it adds special tokens; None if it does more than that."""
