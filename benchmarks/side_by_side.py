@@ -58,7 +58,7 @@ class Settings:
 
 
 FULL = Settings(rounds=20, pair_rounds=14, telemetry_rounds=48, slices=4, seconds=0.1, warm_up_seconds=0.7)
-QUICK = Settings(rounds=8, pair_rounds=5, telemetry_rounds=24, slices=4, seconds=0.1, warm_up_seconds=0.3)
+QUICK = Settings(rounds=8, pair_rounds=8, telemetry_rounds=24, slices=4, seconds=0.1, warm_up_seconds=0.3)
 
 
 class Bench:
