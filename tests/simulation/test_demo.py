@@ -64,7 +64,7 @@ def test_it_compares_them_on_prefill_and_decode_engines(tmp_path):
     assert "2 simulated prefill engines" in output
     assert "KV transfers confirmed" in output
     rounds = json.loads(figures.read_text())
-    assert list(rounds) == ["round_robin", "cache_aware"]
+    assert list(rounds) == ["round_robin", "least_delay"]
     for measured in rounds.values():
         assert (measured["requests"], measured["failed"]) == (12, 0)
         assert (measured["kv_confirmed"], measured["kv_wrong"]) == (12, 0)
