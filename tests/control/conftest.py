@@ -32,7 +32,7 @@ from warmroute.telemetry.history import History
 from warmroute.telemetry.metrics import Metrics
 
 FAST = FleetTimes(
-    retry=0.05, register_spacing=0.02, register_limit=0.1, acquaintance=0.5, leave_check=0.02, housekeeping=0.05
+    retry=0.05, register_spacing=0.02, register_limit=1.0, acquaintance=0.5, leave_check=0.02, housekeeping=0.05
 )
 
 
