@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 
 from aiohttp import web
@@ -15,7 +16,8 @@ class FakeEngine:
     """`gate` holds back answers to health checks, `metrics_gate` those to metrics, while cleared.
 
     `delay` (seconds) slows health checks down. `family` is the name that its metrics begin with, empty for an engine
-    whose metrics are off; `owner` is who its models are owned by.
+    whose metrics are off; `owner` is who its models are owned by. `probes` counts health checks as they come,
+    `probes_answered` as they are answered, by status.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
@@ -36,6 +38,7 @@ class FakeEngine:
         self.metrics_gate.set()
         self.delay = 0.0
         self.probes = 0
+        self.probes_answered: Counter[int] = Counter()
         self.probes_now = 0
         self.most_probes = 0
         self.polls = 0
@@ -76,6 +79,7 @@ class FakeEngine:
             await asyncio.sleep(self.delay)
         finally:
             self.probes_now -= 1
+        self.probes_answered[self.health_status] += 1
         return web.Response(status=self.health_status)
 
     async def _metrics(self, request: web.Request) -> web.Response:
