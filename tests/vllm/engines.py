@@ -19,6 +19,7 @@ START_SECONDS = 240
 """Two at once need half a minute on an idle machine with two cores."""
 ROUTER_START_SECONDS = 120
 """A second, where nothing else runs."""
+METRICS_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,10 @@ class CacheUse:
 
 
 def metrics_page(url: str) -> str:
-    """The metrics of an engine or a router."""
-    page = fetch(f"{url}/metrics")
-    assert page is not None, f"no metrics at {url}"
+    """The metrics of an engine or a router. While engines compute on all cores, one may wait for an answer."""
+    deadline = time.monotonic() + METRICS_SECONDS
+    while (page := fetch(f"{url}/metrics")) is None:
+        assert time.monotonic() < deadline, f"no metrics at {url}"
     return page.decode()
 
 
