@@ -53,8 +53,6 @@ class ClientRequest:
     refusal: GatewayError | None = None
     key_holder = -1
     """Whose key it counts for, where keys have limits."""
-    request: Request = _NO_REQUEST
-    """What pairs of workers get; whoever serves by pairs sets it."""
 
     def __init__(
         self,
@@ -71,6 +69,8 @@ class ClientRequest:
         self.kind = kind
         self.target = target
         self.body_pieces: list[bytes | bytearray] = []
+        self.request = _NO_REQUEST
+        """What pairs of workers get; whoever serves by pairs sets it."""
         self._metrics = metrics
 
     def fold_body(self) -> None:

@@ -50,10 +50,11 @@ class KnownHead:
         """Where the body begins in a message with this head (`length` is then set), or -1 for any other."""
         if data.startswith(self._before):
             end = data.find(b"\r", self._before_size, self._last_end)
-            digits = data[self._before_size : end]
-            if digits.isdigit() and data.startswith(self._after, end):  # nor would it where none was found, at -1
-                self.length = int(digits)
-                return end + self._after_size
+            if end > 0:
+                digits = data[self._before_size : end]
+                if digits.isdigit() and data.startswith(self._after, end):
+                    self.length = int(digits)
+                    return end + self._after_size
         return -1
 
 

@@ -35,8 +35,8 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
             if gateway.hands_over:
                 exchange.fields = read_handover_fields(exchange.body)
             prompt = gateway.read(exchange.body, exchange.kind, gateway.ladder, exchange.fields)
-        except BadRequest as error:
-            raise InvalidBody(error) from error
+        except BadRequest as cause:
+            raise InvalidBody(cause) from cause
         if gateway.tokenizer is not None and exchange.kind != "other":
             refined = gateway.tokenizer.refine(prompt, exchange.body, exchange.kind, gateway.ladder)
             prompt = await gateway.loop.create_task(refined)
@@ -56,10 +56,10 @@ async def relay(exchange: Exchange, gateway: Gateway) -> None:
     except asyncio.CancelledError:
         # The client left, time is over, or the server stops and waits no longer. Nobody awaits this for its result.
         exchange.fail(exchange.expired or ShuttingDown())
-    except PolicyError as error:
+    except PolicyError as fault:
         # Every request meets it: where in the policy it is shows at the debug level.
-        gateway.failures.unserved(exchange.request_id, error)
-        logger.debug("policy %r", error.policy, exc_info=error)
+        gateway.failures.unserved(exchange.request_id, fault)
+        logger.debug("policy %r", fault.policy, exc_info=fault)
         exchange.fail(InternalError())
     except Exception:
         logger.exception("request %s failed in the router", exchange.request_id.decode("latin-1"))

@@ -74,10 +74,10 @@ async def serve_from(
                     raise
                 return attempts.give_up(exchange)
             continue
-        except (NoWorker, UnknownModel) as error:
+        except (NoWorker, UnknownModel) as none:
             if attempts is not None:
                 return attempts.give_up(exchange)
-            raise (NoWorkerAvailable() if isinstance(error, NoWorker) else error) from None
+            raise (NoWorkerAvailable() if isinstance(none, NoWorker) else none) from None
         if attempts is not None and attempts.reason:
             gateway.metrics.failed_over(attempts.reason)
         worker = lease.worker
@@ -95,8 +95,8 @@ async def serve_from(
                 learn_from_usage(exchange, lease, gateway)
         except UpstreamError as error:
             failure = error
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
+        except BaseException as other:
+            if isinstance(other, asyncio.CancelledError):
                 outcome = Outcome.ABORTED
             if worker.suspect:
                 gateway.fleet.judge(worker, Verdict.NEUTRAL, exchange.request_id)
@@ -140,8 +140,8 @@ async def _attempt(exchange: Exchange, worker: Worker, gateway: Gateway) -> None
     if connection is not None:
         try:
             return await exchange.forward(connection, head, connections.alone_lines)
-        except ConnectionLost as error:
-            if error.response_seen:
+        except ConnectionLost as lost:
+            if lost.response_seen:
                 raise
     try:
         fresh = await connections.connect()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -42,7 +42,7 @@ _LONGEST_CAP = 15
 class BadRequest(Exception):  # noqa: N818 - named after what the client sent
     """The body cannot be served. `str(error)` is for the client; `param` is the field, None for the whole body."""
 
-    code: str | None = None
+    code: ClassVar[str | None] = None
     """What programs tell the kind by; None for a wrong type."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
@@ -53,7 +53,7 @@ class BadRequest(Exception):  # noqa: N818 - named after what the client sent
 class InvalidJson(BadRequest):
     """The body is not the JSON text of one object; `why` says what is wrong with it."""
 
-    code = "invalid_json"
+    code: ClassVar[str | None] = "invalid_json"
 
     def __init__(self, why: str, param: str | None = None) -> None:
         super().__init__(f"Invalid JSON format: {why}.", param)

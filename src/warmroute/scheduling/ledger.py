@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ from warmroute.scheduling.prefix_index import PrefixIndex
 from warmroute.scheduling.worker import Load, Role, Worker
 
 _STACK_DEPTH = 8
-_OWN_FRAMES = 2
+_OWN_FILES = (__file__, str(Path(__file__).with_name("scheduler.py")))
 
 
 class Entry(Struct, gc=False, eq=False):  # a struct, as one is made for every request: it refers to no lease
@@ -103,8 +104,8 @@ class Ledger:
             self._workers[worker] = None
         lease = Lease(self, entry, index, serial, worker, prompt, matched_tokens, uncached, policy)
         if self._keep_stacks:
-            stack = traceback.extract_stack(limit=_STACK_DEPTH + _OWN_FRAMES)[:-_OWN_FRAMES]
-            lease.opened_at = "".join(traceback.format_list(stack))
+            stack = [frame for frame in traceback.extract_stack() if frame.filename not in _OWN_FILES]
+            lease.opened_at = "".join(traceback.format_list(stack[-_STACK_DEPTH:]))
         return lease
 
     def close(self, entry: Entry) -> None:

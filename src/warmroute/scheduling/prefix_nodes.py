@@ -69,6 +69,7 @@ class Hold:
     """
 
     __slots__ = ("claimants", "newer", "node", "older", "shelf", "touched")
+    __deletable__ = ("newer", "older")  # asked for by mypyc
 
     older: Hold
     newer: Hold

@@ -188,9 +188,9 @@ class Scheduler:
     def _choose(
         self, candidates: Sequence[Candidate], prompt: Prompt, pool: Pool, excluding: Collection[Worker]
     ) -> Candidate:
-        chosen: object  # whatever a policy of somebody else may return
+        decide: Callable[..., object] = self._policies[pool.role]  # one of somebody else may return whatever
         try:
-            chosen = self._policies[pool.role](candidates, prompt, self._rng)
+            chosen = decide(candidates, prompt, self._rng)
         except Exception as error:  # or raise
             raise PolicyError(self._names[pool.role], f"failed: {type(error).__name__}: {error}") from error
         if not isinstance(chosen, Candidate) or chosen not in pool.members or chosen.worker in excluding:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from warmroute.engines.dialect import AnswerEdit, EarlyError, Request, Reschedule, StreamWatch
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.pd.editing import edited
 from warmroute.gateway.pd.filters import Filter
 from warmroute.gateway.pd.leg import Leg
-from warmroute.gateway.pd.verdict import Verdict, judge
+from warmroute.gateway.pd.verdict import Side, Verdict, judge
 from warmroute.gateway.pd.watched import WatchedAnswer, watched
 
 
@@ -19,7 +20,7 @@ class DecodeLeg(Leg):
     `is_plain`: its answer is neither waited with, nor watched, nor edited.
     """
 
-    side = "decode"
+    side: ClassVar[Side] = "decode"
     is_plain = True
     edit: AnswerEdit | None = None
     reschedule: Reschedule | None = None

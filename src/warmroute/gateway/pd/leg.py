@@ -44,7 +44,6 @@ class Leg:
     _is_lost_once = False
     _is_cancelled = False
     _is_sent = False
-    _verdict = _ACCEPT
     _head: ResponseHead | None = None
     _held: bytearray | None = None
 
@@ -53,6 +52,7 @@ class Leg:
         self._run: PairRun | None = run
         self._exchange = run.exchange
         self._gateway = gateway = run.gateway
+        self._verdict = _ACCEPT
         self.connections = gateway.upstream.of(lease.worker)
 
     # There.

@@ -161,11 +161,12 @@ class PairRun:
 
     def fail(self, leg: Leg, cause: UpstreamError | HeldAnswer) -> LegFailed:
         """A leg has failed before the client got anything. The first one decides."""
-        if self.failure is None:
-            self.failure = LegFailed(leg.side, leg.lease.worker, cause)
+        failure = self.failure
+        if failure is None:
+            failure = self.failure = LegFailed(leg.side, leg.lease.worker, cause)
             self.cancel_other(leg)
             self.exchange.wake()
-        return self.failure
+        return failure
 
     def begin_answer(self, connection: UpstreamConnection | None) -> None:
         """The client's answer begins, on that connection. A good one shows that the prompt was computed."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import ClassVar
 
 from warmroute.engines.dialect import MAX_HELD_BYTES
 from warmroute.gateway.errors import UpstreamError
 from warmroute.gateway.pd.leg import Leg
-from warmroute.gateway.pd.verdict import event_of, status_of
+from warmroute.gateway.pd.verdict import Side, event_of, status_of
 from warmroute.scheduling.lease import Outcome
 
 logger = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ LINGER_SECONDS = 5.0
 class PrefillLeg(Leg):
     """What is collected of its answer is in `answer`, unless it is too long."""
 
-    side = "prefill"
+    side: ClassVar[Side] = "prefill"
     drops_good = True
     answer = b""
     has_ended = False

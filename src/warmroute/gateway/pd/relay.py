@@ -129,8 +129,8 @@ async def _hand_over(exchange: Exchange, pair: PairLease, pairs: PairPool, tried
         _judge_others(pair, Verdict.NEUTRAL, exchange, gateway, but=pair.decode.worker)
         tell_failure(pair.decode.worker, error, exchange, gateway)
         raise
-    except BaseException as error:
-        if isinstance(error, asyncio.CancelledError):
+    except BaseException as other:
+        if isinstance(other, asyncio.CancelledError):
             outcome = Outcome.ABORTED
         _judge_others(pair, Verdict.NEUTRAL, exchange, gateway)
         raise

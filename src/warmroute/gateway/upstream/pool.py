@@ -103,9 +103,9 @@ class WorkerConnections:
                     lambda: connection, address.host, address.port, ssl=tls
                 )
             keep_alive(transport)
-        except TimeoutError as error:
+        except TimeoutError as late:
             self._pool.on_deadline("connect")
-            raise ConnectTimedOut(f"no connection within {seconds:g} s", url) from error
+            raise ConnectTimedOut(f"no connection within {seconds:g} s", url) from late
         except (OSError, UnicodeError) as error:
             if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
                 raise OutOfResources(str(error)) from error
