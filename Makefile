@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
 
-.PHONY: fuzz help demo test test-vllm compare compare-vllm lint format docs bench soak grid clean
+.PHONY: fuzz help demo test wheel compiled test-compiled bench-compiled test-vllm compare compare-vllm lint format docs bench soak grid clean
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.run-installed ## four simulated engines, two policies, one table
 	@$(BIN)/warmroute demo $(ARGS)
@@ -21,6 +21,22 @@ test-vllm: $(VENV)/.dev-installed ## real vLLM engines (needs VLLM_KIT and VLLM_
 
 compare-vllm: $(VENV)/.dev-installed ## round robin, approximate and exact mode in front of three real vLLM engines
 	$(BIN)/pytest -m vllm -s --timeout 1200 tests/vllm/test_exact_mode.py $(ARGS)
+
+wheel: $(BIN)/python ## dist/: a wheel with the path of a request compiled to C (needs a C compiler)
+	$(PIP) install -c constraints.txt build
+	HATCH_BUILD_HOOKS_ENABLE=true PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist
+
+COMPILED := .compiled-venv
+compiled: wheel ## that wheel in an environment of its own, .compiled-venv
+	@$(PYTHON) -m venv --clear $(COMPILED)
+	$(COMPILED)/bin/python -m pip --disable-pip-version-check -q install -c constraints.txt "$$(ls -t dist/*.whl | head -n 1)[dev,tokenizer]"
+	@$(COMPILED)/bin/python -c 'from warmroute.build import code; assert code() == "compiled", code()'
+
+test-compiled: compiled ## what is compiled passes its tests (ARGS=tests: the whole suite)
+	$(COMPILED)/bin/pytest -n 2 --dist loadfile $(or $(ARGS),tests/scheduling tests/prompts tests/gateway tests/pd tests/faults tests/telemetry)
+
+bench-compiled: compiled ## CPU per request of the compiled build
+	$(COMPILED)/bin/python -m benchmarks.side_by_side $(ARGS)
 
 lint: $(VENV)/.dev-installed ## style, types, floors, generated pages
 	$(BIN)/ruff check
@@ -57,7 +73,7 @@ compare: $(VENV)/.dev-installed ## beside sglang-router, vllm-router and smg: wh
 	$(BIN)/python -m benchmarks.compare $(if $(TRACES),--traces $(TRACES)) $(ARGS)
 
 clean: ## remove the environments and caches
-	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) .bench-venv dist .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=...)" >&2; exit 1; }

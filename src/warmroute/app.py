@@ -12,7 +12,7 @@ from random import Random
 
 import uvicorn
 
-from warmroute import __version__
+from warmroute import __version__, build
 from warmroute.config import Config
 from warmroute.config.options import kebab
 from warmroute.config.tree import TelemetryConfig
@@ -358,6 +358,7 @@ def build_labels() -> dict[str, str]:
     """What the running program is made of, in a few words. To be called on the event loop that it runs on."""
     return {
         "version": __version__,
+        "code": build.code(),
         "python": platform.python_version(),
         "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
     }

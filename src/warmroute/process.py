@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from warmroute import __version__
+from warmroute import __version__, build
 from warmroute.allocator import keep_freed_memory
 from warmroute.app import Router
 from warmroute.config import Config
@@ -55,8 +55,9 @@ async def _serve(config: Config, load: Callable[[], Config] | None, config_path:
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     logger.info(
-        "warmroute %s listens on %s port %d, %s, workers: %d",
+        "warmroute %s (%s) listens on %s port %d, %s, workers: %d",
         __version__,
+        build.code(),
         config.server.host,
         router.port,
         _policies(router),

@@ -2,6 +2,7 @@ import asyncio
 import logging
 
 import pytest
+from tests.support.builds import needs_source
 
 OPENAI_KEYS = {"message", "type", "param", "code"}
 
@@ -49,6 +50,7 @@ async def test_odd_paths_are_404_and_never_more(control):
         assert (answer.status, answer.body["error"]["code"]) == (404, "unknown_url"), path
 
 
+@needs_source
 async def test_a_fault_of_ours_is_a_500_that_tells_nothing_of_our_insides(control, monkeypatch, caplog):
     def fail():
         raise RuntimeError("secret")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz import edge, kept, upstream
 from tests.fuzz.cutting import pieces_of
+from tests.support.builds import needs_source
 
 from warmroute.gateway.known_head import KnownHead
 
@@ -80,6 +81,7 @@ def test_cuts_by_meaning_are_before_messages_and_chunks():
     assert pieces_of(EDGE["known"])[1][0].endswith(b'{"a":1}')
 
 
+@needs_source
 @pytest.mark.parametrize("check", ["upstream", "edge"])
 def test_a_head_that_is_known_wrongly_would_be_noticed(door, monkeypatch, check):
     right = KnownHead.body_start
