@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from warmroute.gateway.known_head import KnownHead
+from warmroute.gateway.headers import Framing, ResponseHead
+from warmroute.gateway.known_head import KnownHead, KnownStream
 
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\nX-A: 1\r\n\r\n"
 
@@ -94,3 +95,12 @@ def test_the_parser_agrees(number, body):
     assert dict(read.headers)[b"Content-Length"] == number.encode()
     assert read.body == body[: head.length]
     assert read.complete == (len(body) >= head.length)
+
+
+def test_a_stream_behind_empty_lines_is_not_learned():
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    fields = ResponseHead(200, b"OK", b"", Framing.CHUNKED, False)
+    learned = KnownStream.of(head + b"3\r\nabc\r\n", fields)
+    assert learned is not None
+    assert learned.head == head
+    assert KnownStream.of(b"\r\n\r\n" + head, fields) is None

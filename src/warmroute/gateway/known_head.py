@@ -123,9 +123,9 @@ class KnownStream:
     def of(cls, data: bytes, fields: ResponseHead) -> KnownStream | None:
         """Learn the head that `data` begins with. None if it is not whole, or not one of a 200 in chunks.
 
-        The caller knows that a parser has taken it for the head of one message.
+        The caller knows that a parser has taken it for the head of one message. Parsers drop empty lines before one.
         """
-        if fields.status != 200 or fields.framing is not Framing.CHUNKED:
+        if fields.status != 200 or fields.framing is not Framing.CHUNKED or not data.startswith(b"HTTP/"):
             return None
         end = data.find(b"\r\n\r\n")
         return None if end < 0 else cls(data[: end + 4], fields)
