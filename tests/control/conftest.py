@@ -158,7 +158,7 @@ async def running_control(config: Config, times: FleetTimes = FAST) -> AsyncIter
         "1.2.3",
         History(metrics, fleet.workers),
         upstream_connections=lambda: 7,
-        build=dict.fromkeys(("event_loop", "python", "version"), "x"),
+        build=dict.fromkeys(("code", "event_loop", "python", "version"), "x"),
         inference_paths={"/v1/chat/completions"},
     )
     server = uvicorn.Server(

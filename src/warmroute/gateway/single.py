@@ -26,7 +26,7 @@ from warmroute.gateway.exchange import Exchange
 from warmroute.gateway.held import REPLACED_STATUSES
 from warmroute.gateway.learning import learn_from_usage
 from warmroute.prompts.prompt import Prompt
-from warmroute.scheduling.lease import Outcome
+from warmroute.scheduling.lease import Lease, Outcome
 from warmroute.scheduling.scheduler import Full, NoWorker
 from warmroute.scheduling.worker import Pool, Worker
 
@@ -64,9 +64,16 @@ async def serve_from(
     the last one failed with, or NoWorkerAvailable.
     """
     while True:
+        lease: Lease | None = None
         try:
             lease = gateway.scheduler.select(prompt, pool(), excluding=() if attempts is None else attempts.tried)
         except Full:
+            pass  # waited for below: nothing may be waited for in here
+        except (NoWorker, UnknownModel) as none:
+            if attempts is not None:
+                return attempts.give_up(exchange)
+            raise (NoWorkerAvailable() if isinstance(none, NoWorker) else none) from None
+        if lease is None:
             try:
                 await gateway.admission.for_worker(exchange, prompt, pool, () if attempts is None else attempts.tried)
             except Overloaded:
@@ -74,10 +81,6 @@ async def serve_from(
                     raise
                 return attempts.give_up(exchange)
             continue
-        except (NoWorker, UnknownModel) as none:
-            if attempts is not None:
-                return attempts.give_up(exchange)
-            raise (NoWorkerAvailable() if isinstance(none, NoWorker) else none) from None
         if attempts is not None and attempts.reason:
             gateway.metrics.failed_over(attempts.reason)
         worker = lease.worker

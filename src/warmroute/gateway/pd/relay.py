@@ -66,11 +66,21 @@ def serve_pair(exchange: Exchange, prompt: Prompt, gateway: Gateway) -> Awaitabl
 async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gateway: Gateway) -> None:
     tried = Tried()
     while True:
+        # What goes wrong is put down, and waited for outside of the handlers: nothing may be waited for in there.
+        pair: PairLease | None = None
+        failure: LegFailed | None = None
+        is_any_left = True
         try:
             pair = gateway.scheduler.select_pair(
                 prompt, pairs, excluding_prefill=tried.prefill, excluding_decode=tried.decode
             )
         except Full:
+            pass
+        except NoPair:
+            is_any_left = False
+        if pair is None:
+            if not is_any_left:
+                return await _without_pair(exchange, prompt, pairs, tried, gateway)
             try:
                 await gateway.admission.for_pair(
                     exchange, prompt, lambda: gateway.fleet.pairs(prompt.model), tried.prefill, tried.decode
@@ -81,8 +91,6 @@ async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gatewa
                 return _give_up(exchange, pairs, tried)
             pairs = gateway.fleet.pairs(prompt.model)
             continue
-        except NoPair:
-            return await _without_pair(exchange, prompt, pairs, tried, gateway)
         if tried.reason:
             gateway.metrics.failed_over(tried.reason)
             tried.reason = ""
@@ -92,7 +100,10 @@ async def _try_pairs(pairs: PairPool, exchange: Exchange, prompt: Prompt, gatewa
             if not await _hand_over(exchange, pair, pairs, tried, gateway):
                 return
             tried.gave_back(pair.decode.worker, avoid=gateway.pd.avoids_who_gave_back)
-        except LegFailed as failure:
+        except LegFailed as failed:
+            failure = failed
+            failure.__traceback__ = None  # else the frames that it came through would hold it, and it them
+        if failure is not None:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request %s: %s", exchange.request_id.decode("latin-1"), failure)
             await _learn(failure, pair, exchange, tried, gateway)
