@@ -113,7 +113,9 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
 
 
 def _role(fields: Mapping[str, Any]) -> Role:
-    value = fields.get("role") or "mixed"
+    value = fields.get("role")
+    if value is None or value == "":
+        return "mixed"
     role = role_named(value) if isinstance(value, str) else None
     if role is None:
         raise ControlError(400, f"invalid role: {str(value)[:100]}; known: {', '.join(ROLES)}")
@@ -121,7 +123,9 @@ def _role(fields: Mapping[str, Any]) -> Role:
 
 
 def _bootstrap_port(fields: Mapping[str, Any]) -> int:
-    value = fields.get("bootstrap_port") or 0
+    value = fields.get("bootstrap_port")
+    if value is None:
+        return 0
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65535:
         raise ControlError(400, "bootstrap_port must be a port number")
     return value
